@@ -182,8 +182,6 @@ void on_tick() {
 
 void on_finish() {
   if (g_state != State::running) return;
-  follow_window();
-  flush(0);
   // A forced flush also hands out records without an end, and they never come again: only now.
   flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
   g_state = State::stopped;
