@@ -1,7 +1,7 @@
 """The table of a trace: one row per event. The one place where columns, units and vocabularies are defined.
 
-Times are nanoseconds of CLOCK_MONOTONIC of the recording host. Rows are sorted by (pid, lane, start_ns), so that one
-thread or one GPU stream lies in few row groups.
+Times are nanoseconds of CLOCK_MONOTONIC of the recording host. Rows are sorted by (pid, lane, start_ns), so
+that one thread or one GPU stream lies in few row groups.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KINDS: Final = {
     "submit": "host call that hands work to the GPU: kernel, graph, copy, memset, event record, stream wait",
     "wait": "host call that waits for the GPU, or asks whether it is done",
     "alloc": "host call that allocates, frees or registers memory",
-    "capture": "host call that begins or ends a graph capture or builds a graph, and every call recorded into a graph",
+    "capture": "host call that begins or ends a graph capture, builds a graph, or is recorded into a graph",
     "kernel": "GPU: one kernel (CUPTI)",
     "graph": "GPU: one replay of a graph, from its first to its last node (stamps or CUPTI)",
     "copy": "GPU: one memory copy (CUPTI)",
@@ -46,7 +46,7 @@ OPERATIONS: Final = {
     "event-record": "an event recorded on a stream",
     "stream-wait": "a stream made to wait for an event",
     "host-function": "a host function queued on a stream",
-    "memory-operation": "a value written to or awaited in memory by a stream, a semaphore signalled or awaited",
+    "memory-operation": "a value in memory, or a semaphore, that a stream writes or awaits",
     "prefetch": "managed memory prefetched or discarded",
     "stream-alloc": "memory allocated or freed in stream order",
     "unknown": "a submission whose name is newer than this collector",
@@ -120,7 +120,13 @@ def _words() -> pa.DataType:
 
 COLUMNS: Final = (
     Column("kind", _words(), "", "what the row is; see KINDS"),
-    Column("name", _words(), "", "driver API name, kernel symbol, range label or counter name", "no name is known"),
+    Column(
+        "name",
+        _words(),
+        "",
+        "driver API name, kernel symbol, range label or counter name",
+        "no name is known",
+    ),
     Column("operation", _words(), "", "what a host call does; see OPERATIONS", "not a host call"),
     Column("source", _words(), "", "who saw it; see SOURCES"),
     Column("start_ns", pa.int64(), "ns, CLOCK_MONOTONIC", "begin"),
@@ -130,28 +136,56 @@ COLUMNS: Final = (
     Column("lane", pa.int32(), "", "number of the host thread or GPU stream in the metadata's `lanes`"),
     Column("role", _words(), "", "role of the thread: scheduler, worker, copy-worker, other", "not known"),
     Column("device", pa.int16(), "", "CUDA device ordinal", "not known"),
-    Column("stream", pa.int32(), "", "stream, numbered per process; 0 is the legacy default stream", "no stream"),
-    Column("correlation", pa.int64(), "", "joins a submission to its GPU rows, within a pid", "no GPU row known"),
+    Column(
+        "stream", pa.int32(), "", "stream, numbered per process; 0 is the legacy default stream", "no stream"
+    ),
+    Column(
+        "correlation", pa.int64(), "", "joins a submission to its GPU rows, within a pid", "no GPU row known"
+    ),
     Column("graph_id", pa.int32(), "", "executable graph, numbered per process", "not of a graph"),
     Column("node_id", pa.int64(), "", "node within the graph (CUPTI)", "not a graph node"),
     Column("kernel", _words(), "", "symbol of the kernel that a submission launches", "not a kernel launch"),
     Column("bytes", pa.int64(), "bytes", "size of a copy, memset or allocation", "has no size"),
     Column("copy_kind", _words(), "", "direction of a copy: h2d, d2h, d2d, h2h, p2p, other", "not a copy"),
-    Column("src_memory", _words(), "", "memory a copy reads: pageable, pinned, device, array, managed, unknown", "not a copy"),
+    Column(
+        "src_memory",
+        _words(),
+        "",
+        "memory a copy reads: pageable, pinned, device, array, managed, unknown",
+        "not a copy",
+    ),
     Column("dst_memory", _words(), "", "memory a copy writes", "not a copy"),
     Column(
         "blocking",
         pa.bool_(),
         "",
-        "by its contract the call returns only when the GPU is done; whether an asynchronous copy blocked in effect "
-        "is for the analysis to find",
-        "not a copy or wait",
+        "by its contract the call returns only when the GPU is done; whether an asynchronous copy blocked in "
+        "effect is for the analysis to find",
+        "not a copy, memset or wait",
     ),
     Column("step", pa.int32(), "", "number of the step, from 0", "not a step row"),
-    Column("step_class", _words(), "", "steps that may be compared: the engine's label without its counter", "not a step row"),
-    Column("ref", pa.int64(), "", "event, job or communicator that rows share, numbered per process", "refers to nothing"),
+    Column(
+        "step_class",
+        _words(),
+        "",
+        "steps that may be compared: the engine's label without its counter",
+        "not a step row",
+    ),
+    Column(
+        "ref",
+        pa.int64(),
+        "",
+        "event, job or communicator that rows share, numbered per process",
+        "refers to nothing",
+    ),
     Column("value", pa.float64(), "the counter's own, in its name", "value of a counter", "not a counter"),
-    Column("result", pa.int16(), "CUresult", "return value of a host call: 0 success, 600 not ready", "not a host call"),
+    Column(
+        "result",
+        pa.int16(),
+        "CUresult",
+        "return value of a host call: 0 success, 600 not ready",
+        "not a host call",
+    ),
     Column("attributes", pa.string(), "JSON", "rare extras", "none"),
 )
 
@@ -159,4 +193,4 @@ SCHEMA: Final = pa.schema([pa.field(c.name, c.type) for c in COLUMNS])
 """Arrow schema of a trace, without metadata."""
 
 REQUIRED_COLUMNS: Final = ("kind", "name", "operation", "start_ns", "duration_ns", "pid", "tid", "lane")
-"""Without these a file is not a trace. Others may be missing in files of other makers and then read as null."""
+"""Without these a file is not a trace. Others may be missing in files of other makers, and read as null."""
