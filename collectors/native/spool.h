@@ -27,6 +27,9 @@ void note_state(const char* key, const char* value, uint64_t number = 0);
 // Records that were not kept.
 void note_loss(const char* reason, uint64_t count);
 
+// Writes the name that the process has now, if it is new: servers set it late. Only from the writer thread and open().
+void note_process_name();
+
 // Forgets the file in a forked child, without touching the parent's.
 void abandon();
 

@@ -1,0 +1,128 @@
+// What happens around one wrapped driver call.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "call.h"
+#include "clock.h"
+#include "config.h"
+#include "emulator.h"
+#include "graphs.h"
+#include "names.h"
+#include "record.h"
+#include "recorder.h"
+#include "ring.h"
+#include "spool.h"
+#include "stamps.h"
+
+namespace cctrace {
+
+// One row of driver_api.def.
+struct Api {
+  const char* symbol;  // its name in the trace: without the suffix of per-thread streams
+  const char* suffix;
+  Operation operation;
+  Shape shape;
+  uint8_t flags;
+  mutable std::atomic<uint32_t> string_id{0};
+
+  constexpr Api(const char* s, const char* x, Operation o, Shape h, uint8_t f) : symbol(s), suffix(x), operation(o), shape(h), flags(f) {}
+
+  uint32_t name() const {
+    uint32_t id = string_id.load(std::memory_order_relaxed);
+    if (!id) {
+      id = spool::intern(symbol);
+      string_id.store(id, std::memory_order_relaxed);
+    }
+    return id;
+  }
+};
+
+constexpr bool is_submission(Operation o) { return o >= Operation::kernel && o <= Operation::unknown; }
+// Followed also outside the window of a recording: what is captured before it is replayed inside it.
+constexpr bool is_about_graphs(Operation o) { return o >= Operation::capture_begin && o <= Operation::graph_build; }
+constexpr bool is_blocking_wait(Operation o) { return o >= Operation::stream_sync && o <= Operation::context_sync; }
+
+// Handle 0 means the legacy default stream, or the thread's own one in the per-thread flavour of a call. Every thread's
+// own stream is a stream of its own; no pointer has the value 2 in its low half.
+inline uint64_t stream_key(uint64_t handle, bool per_thread) {
+  constexpr uint64_t kLegacy = 1, kPerThread = 2;
+  if (handle == kPerThread || (handle == 0 && per_thread)) {
+    return kPerThread | static_cast<uint64_t>(recorder::thread_id()) << 32;
+  }
+  return handle == kLegacy ? 0 : handle;
+}
+
+uint16_t current_device();
+
+template <Operation kOperation, Shape kShape, class F, class... A>
+CUresult record_call(const Api& api, bool per_thread, F real, A... arguments) {
+  Call c;
+  (read(c, arguments), ...);
+  const CUstream stream = per_thread && !c.stream ? CU_STREAM_PER_THREAD : reinterpret_cast<CUstream>(c.stream);
+  const bool captured = is_submission(kOperation) && graphs::captures_active() && graphs::is_capturing(stream);
+  ThreadState* state = recorder::thread_state();
+
+  if constexpr (kOperation == Operation::capture_begin) stamps::before_capture(stream);
+  if constexpr (kOperation == Operation::capture_end) stamps::close_capture(stream);
+  if constexpr (is_blocking_wait(kOperation)) stamps::before_wait(state);
+  if constexpr (kOperation == Operation::kernel) {
+    if (!captured) stamps::before_launch(state, stream);
+  }
+
+  Record r{};
+  r.start_ns = monotonic_ns();
+  const CUresult result = real(arguments...);
+  const Emulation& emulated = config().emulation;
+  if (emulated.active && !captured) emulator::charge(kOperation, c, kShape, stream, (api.flags & kSynchronous) != 0);
+  r.end_ns = monotonic_ns();
+
+  if constexpr (is_blocking_wait(kOperation)) stamps::after_wait(state);
+  if constexpr (kOperation == Operation::graph) stamps::after_graph(state);
+  if constexpr (is_about_graphs(kOperation)) {
+    c.object = graphs::after_call(result, arguments...);
+  } else if (!captured) {
+    finish(c, kShape);
+  }
+
+  r.kind = Kind::call;
+  r.operation = kOperation;
+  r.flags = static_cast<uint8_t>(api.flags | (captured ? kCaptured : 0));
+  r.tid = recorder::thread_id();
+  r.stream = stream_key(c.stream, per_thread);
+  r.bytes = c.bytes;
+  r.object = c.object;
+  r.name = api.name();
+  if constexpr (kOperation == Operation::kernel) r.link = names::of(state, c.function);
+  r.device = current_device();
+  r.memory = c.memory;
+  r.copy_kind = c.copy_kind;
+  r.result = static_cast<int32_t>(result);
+  if constexpr (is_submission(kOperation)) {
+    if (state && !captured) state->last_stream = bits(stream);
+  }
+  if (recorder::recording()) recorder::push(r);
+  return result;
+}
+
+// Calls that are no rows of their own, but that the recorder has to know of.
+void on_stream_created(uint64_t handle);
+
+template <class... A>
+void observe_before(const char* symbol, A...) {
+  if (symbol[2] == 'C' || symbol[2] == 'D') stamps::on_contexts_ending();  // cuCtx…, cuDevicePrimaryCtx…
+}
+
+template <class... A>
+void observe_after(const char*, CUresult result, CUstream* stream, A...) {
+  if (result == CUDA_SUCCESS && stream) on_stream_created(bits(*stream));
+}
+inline void observe_after(const char*, CUresult, CUmodule) { names::forget(); }
+inline void observe_after(const char*, CUresult, CUlibrary) { names::forget(); }
+inline void observe_after(const char*, CUresult, CUcontext) {}
+inline void observe_after(const char*, CUresult, CUdevice) {}
+
+}  // namespace cctrace
