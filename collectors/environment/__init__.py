@@ -1,0 +1,1 @@
+"""The environment of a recording: confidential computing, GPUs, machine, software, counters."""

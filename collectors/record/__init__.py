@@ -1,0 +1,1 @@
+"""Recording a command: its spool folder, its environment, its supervision, and the trace at the end."""

@@ -1,0 +1,49 @@
+"""Which environment variables are stored with a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+ALLOWED: Final = {
+    "CUDA_": "visible devices, launch blocking, module loading, queue and connection limits",
+    "NVIDIA_": "devices and capabilities that a container got",
+    "NCCL_": "algorithm, protocol, transports, NVLS: they decide how much crosses NVLink",
+    "VLLM_": "attention backend, compile and graph switches, worker start method",
+    "SGLANG_": "scheduler and confidential-computing switches",
+    "SGL_": "older names of the same",
+    "TLLM_": "TensorRT LLM: profiling timer and scheduling switches",
+    "TRTLLM_": "TensorRT LLM",
+    "FLASHINFER_": "autotune timer, confidential-computing switch",
+    "TORCH_": "NCCL and graph handling of torch",
+    "TORCHINDUCTOR_": "what compilation fuses",
+    "PYTORCH_": "allocator settings: they decide on allocations and frees in a step",
+    "TRITON_": "kernel cache and compilation",
+    "OMP_": "threads on the host",
+    "MKL_": "threads on the host",
+    "UCX_": "transports between hosts",
+    "CCTRACE_": "settings of the recorder",
+    "LD_PRELOAD": "other interposers: allocators, profilers",
+    "LD_LIBRARY_PATH": "which CUDA libraries are loaded",
+    "MALLOC_": "host allocator",
+}
+"""Variable, or prefix if it ends in `_`, → why it matters for the cost of a step."""
+
+DENIED: Final = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH", "COOKIE")
+"""A name with one of these words is never stored, even if `ALLOWED` would let it pass."""
+
+MAX_VALUE_CHARACTERS: Final = 1000
+"""Longer values are cut: settings are short, and metadata is read with every trace."""
+
+
+def is_stored(name: str) -> bool:
+    """Returns True if the value of this variable may be stored."""
+    upper = name.upper()
+    if any(word in upper for word in DENIED):
+        return False
+    return any(upper.startswith(entry) if entry.endswith("_") else upper == entry for entry in ALLOWED)
+
+
+def stored_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """Returns those variables of an environment that are stored, sorted by name."""
+    return {name: variables[name][:MAX_VALUE_CHARACTERS] for name in sorted(variables) if is_stored(name)}

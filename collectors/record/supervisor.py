@@ -1,0 +1,167 @@
+"""Runs the command in the foreground, relays signals, and waits for it and for what it leaves behind."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from cctrace.collectors.record.folder import recorded_pids
+from cctrace.collectors.record.processes import become_subreaper, descendants, mapped
+from cctrace.collectors.record.sentinel import GroupSentinel
+from cctrace.collectors.record.signals import COLLECTED, RELAYED, forbid_core_dump
+from cctrace.errors import CctraceError
+
+TICK_S: Final = 0.5
+"""How often limits are looked at while the command runs."""
+
+GRACE_S: Final = 10.0
+"""How long recorded processes may outlive the command. Engine processes of a server end within a few seconds
+of its front end; one that runs longer was left behind on purpose, and the trace must not wait for it."""
+_GRACE_POLL_S: Final = 0.05
+
+# What a shell returns for a command that it cannot find, or cannot execute.
+_EXIT_NOT_FOUND: Final = 127
+_EXIT_NOT_EXECUTABLE: Final = 126
+
+
+class CommandNotStartedError(CctraceError):
+    """The command could not be started; the exit code is the one of a shell."""
+
+    def __init__(self, command: str, error: OSError) -> None:
+        missing = isinstance(error, FileNotFoundError)
+        super().__init__(f"{command}: {'command not found' if missing else error.strerror}")
+        self.exit_code = _EXIT_NOT_FOUND if missing else _EXIT_NOT_EXECUTABLE
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How the command ended.
+
+    Attributes:
+        exit_code: None if a signal ended it.
+        exit_signal: None if it exited.
+        still_running: recorded processes that outlived it by more than the grace.
+    """
+
+    exit_code: int | None
+    exit_signal: int | None
+    still_running: tuple[int, ...]
+
+
+def start_command(command: Sequence[str], variables: Mapping[str, str], mask: set[int]) -> int:
+    """Starts the command in this process group and on this terminal. Returns its process id.
+
+    Args:
+        command: the program and its arguments; the program is looked for as a shell does.
+        variables: its whole environment.
+        mask: its signal mask.
+
+    Raises:
+        CommandNotStartedError: there is no such program, or it cannot be executed.
+    """
+    # Python ignores these two; a program expects them as the system has them.
+    defaults = [signal.SIGPIPE, signal.SIGXFSZ]
+    try:
+        return os.posix_spawnp(command[0], list(command), variables, setsigmask=mask, setsigdef=defaults)
+    except OSError as error:
+        script = shutil.which(command[0])
+        if error.errno == errno.ENOEXEC and script:  # a script without #!: a shell runs it itself
+            with contextlib.suppress(OSError):
+                return os.posix_spawn(
+                    "/bin/sh", ["sh", script, *command[1:]], variables, setsigmask=mask, setsigdef=defaults
+                )
+        raise CommandNotStartedError(command[0], error) from error
+
+
+class Supervisor:
+    """Waits for one command. Signals must be blocked (`block_signals`) before it is made.
+
+    Args:
+        folder: spool folder; tells which processes are recorded.
+        library: the collector, by which a process is known that will be recorded.
+        on_tick: called about every `TICK_S` seconds.
+    """
+
+    def __init__(self, folder: Path, library: Path, on_tick: Callable[[], None]) -> None:
+        self._folder = folder
+        self._library = library
+        self._on_tick = on_tick
+        self._command: int = 0
+        self._status: int | None = None
+        become_subreaper()
+
+    def start(self, command: Sequence[str], variables: Mapping[str, str], mask: set[int]) -> int:
+        """Starts the command; see `start_command`. Returns its process id."""
+        self._command = start_command(command, variables, mask)
+        return self._command
+
+    def wait(self) -> Ending:
+        """Waits for the command and, for a while, for recorded processes that outlive it."""
+        forbid_core_dump()
+        self._sentinel = GroupSentinel(RELAYED)
+        try:
+            while self._status is None:
+                self._handle_signals(TICK_S)
+                self._on_tick()
+            remaining = self._await_tree()
+        finally:
+            self._sentinel.close()
+        code = os.waitstatus_to_exitcode(self._status)
+        return Ending(
+            exit_code=code if code >= 0 else None,
+            exit_signal=-code if code < 0 else None,
+            still_running=tuple(sorted(remaining)),
+        )
+
+    def _handle_signals(self, timeout_s: float) -> None:
+        """Waits for one signal, at most `timeout_s`; deals with it and with every child that has ended."""
+        received = signal.sigtimedwait(COLLECTED, timeout_s)
+        if received is not None and received.si_signo != signal.SIGCHLD:
+            self._relay(received.si_signo, received.si_pid)
+        self._reap()
+
+    def _relay(self, signum: int, sender: int) -> None:
+        """Forwards a signal unless the program has it already, or sent it."""
+        if self._sentinel.received(signum) or sender in descendants(os.getpid()):
+            return
+        targets = [self._command] if self._status is None else self._recorded()
+        for pid in targets:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signum)
+
+    def _reap(self) -> None:
+        """Collects every child that has ended: the command, the sentinel, and adopted orphans."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self._command and self._status is None:
+                self._status = status
+            else:
+                self._sentinel.reaped(pid, status)
+
+    def _recorded(self) -> set[int]:
+        """Returns the living processes of the tree that are recorded, or could still come to be."""
+        living = descendants(os.getpid())
+        written = recorded_pids(self._folder)
+        # Nothing was recorded yet: the command may have left a server in the background that is still
+        # starting.
+        return living & written if written else mapped(self._library, living)
+
+    def _await_tree(self) -> set[int]:
+        """Gives recorded processes their grace. Returns those that still run."""
+        deadline = time.monotonic() + GRACE_S
+        while (remaining := self._recorded()) and time.monotonic() < deadline:
+            self._handle_signals(_GRACE_POLL_S)
+        return remaining
