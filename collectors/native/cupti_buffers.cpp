@@ -3,8 +3,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -76,7 +76,7 @@ bool plausible(const Record& record, uint64_t now) {
 // No lock of ours is held here while CUPTI is called, and the spool calls nothing of CUPTI: the two locks
 // cannot cross.
 void write_records(uint8_t* buffer, size_t valid) {
-  static thread_local Record batch[kBatch];
+  const std::unique_ptr<Record[]> batch(new Record[kBatch]);
   size_t count = 0;
   const uint64_t now = monotonic_ns();
   CUpti_Activity* activity = nullptr;
@@ -100,11 +100,11 @@ void write_records(uint8_t* buffer, size_t valid) {
         break;
     }
     if (count == kBatch) {
-      spool::write(batch, count);
+      spool::write(batch.get(), count);
       count = 0;
     }
   }
-  if (count) spool::write(batch, count);
+  if (count) spool::write(batch.get(), count);
   if (result != CUPTI_ERROR_MAX_LIMIT_REACHED) g_unreadable++;
 }
 

@@ -161,7 +161,7 @@ Outcome overhead(const CUpti_ActivityOverhead3& activity, Record* out) {
   if (activity.objectKind == CUPTI_ACTIVITY_OBJECT_THREAD) out->tid = activity.objectId.pt.threadId;
   out->link = activity.correlationId;
   out->name = spool::intern(overhead_name(activity.overheadKind));
-  // The receiver owns this one, and only in this case (cupti_activity.h).
+  // The receiver owns this one, and only in this case.
   if (activity.overheadKind == CUPTI_ACTIVITY_OVERHEAD_COMMAND_BUFFER_FULL) free(activity.overheadData);
   return timed(activity.start, activity.end, out);
 }

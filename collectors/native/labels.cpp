@@ -26,6 +26,28 @@ struct Slot {
   char text[kMaxCached];
 };
 
+// On the heap: thread-local arrays of a preloaded library would come out of the stack of every thread of the
+// program.
+thread_local Slot* t_slots = nullptr;
+
+void free_slots(void* slots) {
+  delete[] static_cast<Slot*>(slots);
+  t_slots = nullptr;
+}
+
+Slot* slots_of_thread() {
+  static const pthread_key_t key = [] {
+    pthread_key_t fresh;
+    pthread_key_create(&fresh, free_slots);
+    return fresh;
+  }();
+  if (!t_slots) {
+    t_slots = new Slot[kSlots];
+    pthread_setspecific(key, t_slots);
+  }
+  return t_slots;
+}
+
 // A forked child writes a spool of its own, in which the ids of the parent mean nothing.
 std::atomic<uint32_t> g_generation{1};
 
@@ -79,8 +101,7 @@ Label find(const char* text) {
   if (!text) return Label();
   const size_t length = strnlen(text, kMaxCached);
   if (length == kMaxCached) return look_up(text);
-  static thread_local Slot slots[kSlots];
-  Slot& slot = slots[hash(text, length) % kSlots];
+  Slot& slot = slots_of_thread()[hash(text, length) % kSlots];
   const uint32_t generation = g_generation;
   if (slot.generation != generation || strcmp(slot.text, text) != 0) {
     watch_forks();

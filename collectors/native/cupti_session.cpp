@@ -1,4 +1,4 @@
-#include "cupti_activity.h"
+#include "cupti_session.h"
 
 #include <cupti.h>
 
