@@ -1,0 +1,155 @@
+"""How much of the steps the GPU was busy, as far as the recording's GPU rows can tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray, SmallIntArray, codes, integers
+from cctrace.analyzers.results import Result, value
+from cctrace.trace.schema import SOURCES
+
+GPU_COLUMNS: Final = ("kind", "source", "start_ns", "duration_ns", "pid", "device")
+GPU_KINDS: Final = ("kernel", "graph", "copy", "memset", "range")
+_SOURCES: Final = tuple(SOURCES)
+_KERNEL, _GRAPH, _COPY, _MEMSET, _RANGE = range(len(GPU_KINDS))
+_STAMPS: Final = _SOURCES.index("stamps")
+
+
+@dataclass(frozen=True, eq=False)
+class GpuRows:
+    """GPU activity: kernels, graph replays, copies, memsets, and stamped stretches of eager steps."""
+
+    kind: SmallIntArray
+    stamped: BoolArray
+    start_ns: IntArray
+    end_ns: IntArray
+    pid: IntArray
+    device: IntArray
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    def pick(self, rows: BoolArray) -> GpuRows:
+        """The rows that a mask selects."""
+        return GpuRows(
+            self.kind[rows],
+            self.stamped[rows],
+            self.start_ns[rows],
+            self.end_ns[rows],
+            self.pid[rows],
+            self.device[rows],
+        )
+
+
+@dataclass(frozen=True)
+class GpuBusy(Result):
+    """How much of the steps the GPU worked."""
+
+    busy_share: float | None = value(
+        "part of the steps' time in which the GPU worked, mean over devices; 0–1"
+    )
+    busy_us_per_step: float | None = value("the same, per step", "µs")
+    source: str | None = value(
+        "cupti: kernels, copies and memsets; graph stamps; eager stamps (sampled steps)"
+    )
+    caveat: str | None = value("what the number leaves out")
+    cannot_tell_because: str | None = value("why there is no number")
+
+
+def gpu_rows_from(table: pa.Table) -> GpuRows:
+    """The GPU rows of a table with GPU_COLUMNS; NVTX ranges, which are host time, are left out."""
+    kind = codes(table, "kind", GPU_KINDS)
+    source = codes(table, "source", _SOURCES)
+    start = integers(table, "start_ns")
+    rows = GpuRows(
+        kind=kind,
+        stamped=source == _STAMPS,
+        start_ns=start,
+        end_ns=start + integers(table, "duration_ns"),
+        pid=integers(table, "pid"),
+        device=integers(table, "device"),
+    )
+    return rows.pick((kind >= 0) & ((kind != _RANGE) | rows.stamped))
+
+
+def busy_of(rows: GpuRows, start_ns: IntArray, end_ns: IntArray, gpu_mode: str | None) -> GpuBusy:
+    """How busy the GPU was within steps.
+
+    Args:
+        rows: GPU rows of the process.
+        start_ns: begin of each step, sorted.
+        end_ns: end of each step.
+        gpu_mode: the recording's source of GPU times, for the answer where there are none.
+    """
+    if not len(start_ns):
+        return _unknown("there are no steady steps")
+    cupti = rows.pick(~rows.stamped)
+    if len(cupti):
+        busy = _busy_ns(cupti, start_ns, end_ns)
+        return _known(busy, end_ns - start_ns, "cupti", None)
+    graphs = rows.pick(rows.kind == _GRAPH)
+    if len(graphs):
+        busy = _busy_ns(graphs, start_ns, end_ns)
+        caveat = "from the first to the last node of each graph; work outside of graphs is not seen"
+        return _known(busy, end_ns - start_ns, "graph stamps", caveat)
+    ranges = rows.pick(rows.kind == _RANGE)
+    if len(ranges):
+        busy = _busy_ns(ranges, start_ns, end_ns)
+        sampled = busy > 0
+        if sampled.any():
+            caveat = f"from the first to the last kernel of {int(sampled.sum())} sampled steps, gaps between included"
+            return _known(busy[sampled], (end_ns - start_ns)[sampled], "eager stamps", caveat)
+    return _unknown(_why_no_rows(rows, gpu_mode))
+
+
+def _why_no_rows(rows: GpuRows, gpu_mode: str | None) -> str:
+    if len(rows):
+        return "no GPU row lies within the steady steps"
+    if gpu_mode in (None, "none"):
+        return "the recording holds no GPU rows (record with --gpu stamps)"
+    return f"the recording holds no GPU rows of this process, though it was made with --gpu {gpu_mode}"
+
+
+def _unknown(reason: str) -> GpuBusy:
+    return GpuBusy(None, None, None, None, reason)
+
+
+def _known(busy_ns: FloatArray, period_ns: IntArray, source: str, caveat: str | None) -> GpuBusy:
+    share = float(busy_ns.sum() / max(int(period_ns.sum()), 1))
+    return GpuBusy(share, float(busy_ns.mean()) / 1e3, source, caveat, None)
+
+
+def _busy_ns(rows: GpuRows, start_ns: IntArray, end_ns: IntArray) -> FloatArray:
+    """Busy nanoseconds of each step, mean over the devices that occur."""
+    devices = np.unique(rows.device)
+    busy = np.zeros(len(start_ns), np.float64)
+    for device in devices:
+        own = rows.device == device
+        busy += covered_ns(rows.start_ns[own], rows.end_ns[own], start_ns, end_ns)
+    return busy / len(devices)
+
+
+def covered_ns(begin_ns: IntArray, finish_ns: IntArray, start_ns: IntArray, end_ns: IntArray) -> IntArray:
+    """How much of each window [start, end) the union of the intervals [begin, finish) covers."""
+    order = np.argsort(begin_ns, kind="stable")
+    begin, finish = begin_ns[order], np.maximum.accumulate(finish_ns[order])
+    if not len(begin):
+        return np.zeros(len(start_ns), np.int64)
+    # A new stretch starts where nothing before it is still running.
+    opens = np.concatenate(([True], begin[1:] > finish[:-1]))
+    first = np.flatnonzero(opens)
+    stretch_begin = begin[first]
+    stretch_end = finish[np.concatenate((first[1:] - 1, [len(begin) - 1]))]
+    total = np.concatenate(([0], np.cumsum(stretch_end - stretch_begin)))
+
+    def covered_until(time_ns: IntArray) -> IntArray:
+        index = np.searchsorted(stretch_begin, time_ns, side="right") - 1
+        at = np.maximum(index, 0)
+        inside = np.minimum(time_ns, stretch_end[at]) - stretch_begin[at]
+        return np.where(index < 0, 0, total[at] + inside)
+
+    return covered_until(end_ns) - covered_until(start_ns)

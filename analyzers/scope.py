@@ -1,0 +1,71 @@
+"""The part of a process that a question is about: the calls within the steady steps of one class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cctrace.analyzers.calls import Calls
+from cctrace.analyzers.categories import category_of
+from cctrace.analyzers.columns import BoolArray, IntArray
+from cctrace.analyzers.steps import Steps
+from cctrace.analyzers.structure import step_of
+from cctrace.analyzers.waiting import waited_in_effect
+
+
+@dataclass(frozen=True, eq=False)
+class Scope:
+    """Calls of one process that begin within chosen steps, on all its threads.
+
+    Attributes:
+        calls: the calls.
+        category: category of each call, position in CATEGORIES.
+        waited: calls that kept the host waiting for the GPU: synchronizations, blocking copies, copies that
+            blocked in effect.
+        on_step_thread: calls of the thread that submits most; only they lie on the step's own time line.
+        step: position in `start_ns` of the step in which each call begins.
+        start_ns: begin of each chosen step.
+        end_ns: end of each chosen step.
+    """
+
+    calls: Calls
+    category: IntArray
+    waited: BoolArray
+    on_step_thread: BoolArray
+    step: IntArray
+    start_ns: IntArray
+    end_ns: IntArray
+
+    @property
+    def steps(self) -> int:
+        """Number of chosen steps."""
+        return len(self.start_ns)
+
+    @property
+    def period_ns(self) -> IntArray:
+        """Length of each chosen step."""
+        return self.end_ns - self.start_ns
+
+    def per_step(self, amount: float) -> float:
+        """An amount over all chosen steps, per step; 0 without steps."""
+        return float(amount) / self.steps if self.steps else 0.0
+
+
+def scope_of(calls: Calls, steps: Steps, number: int) -> Scope:
+    """The calls within the steady steps of class `number`."""
+    chosen = np.flatnonzero(steps.steady_of(number))
+    start_ns, end_ns = steps.start_ns[chosen], steps.end_ns[chosen]
+    step = step_of(calls.start_ns, start_ns, end_ns)
+    inside = (step >= 0) & ~np.isin(calls.tid, steps.other_loops)
+    picked = calls.pick(inside)
+    category = category_of(picked)
+    return Scope(
+        calls=picked,
+        category=category,
+        waited=waited_in_effect(picked),
+        on_step_thread=picked.tid == steps.submitting_tid,
+        step=step[inside],
+        start_ns=start_ns,
+        end_ns=end_ns,
+    )

@@ -1,0 +1,69 @@
+"""Where the host stands still: copies and synchronizations that keep it waiting for the GPU.
+
+The stall of a call is its whole duration. What such a call would cost without waiting is not known from the
+call itself; it is at most a few microseconds, and an own cost is never counted for it a second time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cctrace.analyzers.categories import CATEGORIES
+from cctrace.analyzers.columns import IntArray
+from cctrace.analyzers.results import Result, about, microseconds, value
+from cctrace.analyzers.scope import Scope
+from cctrace.analyzers.spread import Spread, spread
+
+CONTRACT, IN_EFFECT = "contract", "in effect"
+
+
+@dataclass(frozen=True)
+class Stall(Result):
+    """Calls of one category that waited, on one kind of thread."""
+
+    category: str = value("event-sync, stream-sync, context-sync, copy h2d, copy d2h …")
+    why: str = value("contract: the call is defined to wait; in effect: an asynchronous copy that blocked")
+    thread: str = value("step: the thread that submits most; other: any other thread of the process")
+    per_step: float = value("such calls per step", "calls")
+    us_per_step: float = value("time in them per step", "µs")
+    spread: Spread = field(metadata=about("how long one call waits"))
+
+
+@dataclass(frozen=True)
+class Stalls(Result):
+    """All waiting within the steps."""
+
+    step_thread_us_per_step: float = value("time per step that the submitting thread waits for the GPU", "µs")
+    copies_in_effect_per_step: float = value("asynchronous copies per step that blocked the host", "calls")
+    lines: tuple[Stall, ...] = value("longest first")
+
+
+def stalls_of(scope: Scope) -> Stalls:
+    """The calls of a scope that waited for the GPU."""
+    waited = np.flatnonzero(scope.waited)
+    in_effect = scope.calls.is_copy[waited] & ~scope.calls.blocking[waited]
+    on_step_thread = scope.on_step_thread[waited]
+    kind = (scope.category[waited] * 2 + in_effect) * 2 + on_step_thread
+    lines = [_line(scope, waited[kind == number], int(number)) for number in np.unique(kind)]
+    lines.sort(key=lambda line: -line.us_per_step)
+    return Stalls(
+        step_thread_us_per_step=sum(line.us_per_step for line in lines if line.thread == "step"),
+        copies_in_effect_per_step=sum(line.per_step for line in lines if line.why == IN_EFFECT),
+        lines=tuple(lines),
+    )
+
+
+def _line(scope: Scope, rows: IntArray, kind: int) -> Stall:
+    duration = scope.calls.duration_ns[rows]
+    spread_of_calls = spread(duration)
+    assert spread_of_calls is not None, "np.unique gives kinds that occur"  # noqa: S101 - for the type checker
+    return Stall(
+        category=CATEGORIES[kind // 4],
+        why=IN_EFFECT if kind // 2 % 2 else CONTRACT,
+        thread="step" if kind % 2 else "other",
+        per_step=scope.per_step(len(rows)),
+        us_per_step=microseconds(scope.per_step(float(duration.sum()))),
+        spread=spread_of_calls,
+    )

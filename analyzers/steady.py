@@ -1,0 +1,81 @@
+"""Steady state: which steps of a class stand for the running server."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from cctrace.analyzers.calls import ALLOC, CAPTURE, Calls
+from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray
+
+STEADY, WARM_UP, PAUSE, SET_UP = range(4)
+EXCLUSIONS: Final = ("steady", "warm-up", "pause", "allocation or capture")
+"""Why a step does not count as steady, by code."""
+
+PAUSE_FACTOR: Final = 5.0
+"""A step this many times longer than the median of its class holds a pause of the load (no requests), not
+work: p99 of inter-token latency in recorded runs lies below 1.7 medians."""
+WARM_UP_DROP: Final = 1.2
+"""The first steps are warm-up if they take this much longer than the rest: host speed alone drifts by less
+within a run."""
+MAX_WARM_UP_SHARE: Final = 0.1
+"""At most this part of a class is warm-up; a later change is a change of the load or of the host's speed."""
+MIN_WARM_UP_STEPS: Final = 3
+MIN_STEPS_FOR_CHANGE: Final = 15
+"""Fewer steps than this cannot show where a warm-up ends."""
+HABIT_SHARE: Final = 0.2
+"""If more steps of a class than this allocate, allocating is what its steps do and no reason to leave them
+out."""
+
+
+def exclusions(
+    class_of: IntArray, period_ns: IntArray, allocates: BoolArray, captures: BoolArray
+) -> IntArray:
+    """For each step STEADY, or why it is left out (position in EXCLUSIONS); steps come in order of time."""
+    reason = np.full(len(class_of), STEADY, np.int64)
+    for number in np.unique(class_of):
+        members = np.flatnonzero(class_of == number)
+        reason[members] = _of_class(period_ns[members], allocates[members], captures[members])
+    return reason
+
+
+def _of_class(period_ns: IntArray, allocates: BoolArray, captures: BoolArray) -> IntArray:
+    reason = np.full(len(period_ns), STEADY, np.int64)
+    reason[period_ns > PAUSE_FACTOR * np.median(period_ns)] = PAUSE
+    if allocates.mean() <= HABIT_SHARE:
+        reason[allocates] = SET_UP
+    reason[captures] = SET_UP
+    steady = np.flatnonzero(reason == STEADY)
+    reason[steady[: warm_up_length(period_ns[steady])]] = WARM_UP
+    return reason
+
+
+def warm_up_length(period_ns: IntArray) -> int:
+    """How many of the first steps are warm-up: the best split in two means, if its first part is slower."""
+    steps = len(period_ns)
+    longest = int(steps * MAX_WARM_UP_SHARE)
+    if steps < MIN_STEPS_FOR_CHANGE or longest < MIN_WARM_UP_STEPS:
+        return 0
+    level = np.log(np.maximum(period_ns, 1).astype(np.float64))
+    # A single outlier must not look like a change of level.
+    level = np.clip(level, *np.percentile(level, (5, 95)))
+    split = MIN_WARM_UP_STEPS + int(np.argmin(_split_errors(level)[MIN_WARM_UP_STEPS - 1 : longest]))
+    before, after = level[:split].mean(), level[split:].mean()
+    return split if before - after > np.log(WARM_UP_DROP) else 0
+
+
+def _split_errors(level: FloatArray) -> FloatArray:
+    """Sum of squared distances from two means, for a split after 1, 2, … n − 1 values."""
+    count = np.arange(1, len(level))
+    total, squares = np.cumsum(level)[:-1], np.cumsum(level**2)[:-1]
+    rest, rest_squares = level.sum() - total, (level**2).sum() - squares
+    return np.asarray(squares - total**2 / count + rest_squares - rest**2 / (len(level) - count), np.float64)
+
+
+def set_up_steps(calls: Calls, step: IntArray, steps: int) -> tuple[BoolArray, BoolArray]:
+    """Which steps hold an allocation, and which a graph capture: (allocates, captures)."""
+    inside = step >= 0
+    allocates = np.bincount(step[inside & (calls.kind == ALLOC)], minlength=steps) > 0
+    captures = np.bincount(step[inside & (calls.kind == CAPTURE)], minlength=steps) > 0
+    return allocates, captures

@@ -1,0 +1,244 @@
+"""Steps of a process: from marks, else inferred; their classes; and which of them are steady.
+
+A step lasts from one mark (or one anchor call) to the next one on the same thread. The last mark has no next
+one and ends the list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from cctrace.analyzers.calls import Calls, threads_of
+from cctrace.analyzers.columns import BoolArray, IntArray
+from cctrace.analyzers.inference import NoAnchor, find_anchor
+from cctrace.analyzers.marks import Marks
+from cctrace.analyzers.phases import phase_of
+from cctrace.analyzers.steady import STEADY, exclusions, set_up_steps
+from cctrace.analyzers.structure import NO_BATCH, SAME_PHASE, Structure, step_of, structure_of
+
+Labels = np.ndarray[tuple[int], np.dtype[np.object_]]
+"""One label per step."""
+MIN_MARKS: Final = 2
+"""One mark has no next one and so no period."""
+
+
+@dataclass(frozen=True)
+class StepClass:
+    """Steps that may be compared.
+
+    Attributes:
+        name: the engine's label, or what the steps look like.
+        phase: decode, prefill, mixed, other or unknown.
+        phase_source: "label" if the engine said it, "structure" if the most frequent structure is taken for
+            decode.
+        batch: bit length of the bytes read back per step, or a graph number; −1 if not known.
+    """
+
+    name: str
+    phase: str
+    phase_source: str
+    batch: int
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The steps of one process, in order of time.
+
+    Attributes:
+        pid: process.
+        tid: thread on which the marks or the anchor calls lie.
+        submitting_tid: thread that hands most work to the GPU within the steps; stalls and gaps are read from
+            it.
+        origin: "marks" or "inferred".
+        other_loops: further threads with step marks of their own (one loop per GPU, say); not part of these
+            steps.
+        anchor: what begins a step, in words.
+        confidence: part (0–1) of the steps that repeat a recent one; None for marks.
+        start_ns: begin of each step.
+        end_ns: end of each step: begin of the next mark.
+        class_of: class of each step, position in `classes`.
+        exclusion: position in `steady.EXCLUSIONS`; STEADY for steps that count.
+        classes: the classes.
+    """
+
+    pid: int
+    tid: int
+    submitting_tid: int
+    other_loops: tuple[int, ...]
+    origin: str
+    anchor: str
+    confidence: float | None
+    start_ns: IntArray
+    end_ns: IntArray
+    class_of: IntArray
+    exclusion: IntArray
+    classes: tuple[StepClass, ...]
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    @property
+    def period_ns(self) -> IntArray:
+        """Length of each step."""
+        return self.end_ns - self.start_ns
+
+    def steady_of(self, number: int) -> BoolArray:
+        """Mask of the steady steps of one class."""
+        mask: BoolArray = np.logical_and(self.class_of == number, self.exclusion == STEADY)
+        return mask
+
+    @property
+    def main_class(self) -> int:
+        """The class that stands for the run: the decode class (else any) with most steady time."""
+        decode = [index for index, one in enumerate(self.classes) if one.phase == "decode"]
+        candidates = decode or list(range(len(self.classes)))
+        return max(candidates, key=lambda index: int(self.period_ns[self.steady_of(index)].sum()))
+
+
+@dataclass(frozen=True, eq=False)
+class _Frame:
+    """Steps before they are told apart; fields as in `Steps`."""
+
+    pid: int
+    tid: int
+    origin: str
+    anchor: str
+    confidence: float | None
+    start_ns: IntArray
+    end_ns: IntArray
+    other_loops: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class NoSteps:
+    """Why a process has no steps."""
+
+    pid: int
+    reason: str
+
+
+def find_steps(calls: Calls, marks: Marks) -> Steps | NoSteps:
+    """The steps of one process.
+
+    Args:
+        calls: all host calls of the process.
+        marks: step marks of the process; may be empty.
+    """
+    pid = int(calls.pid[0]) if len(calls) else int(marks.pid[0]) if len(marks) else 0
+    if len(marks) >= MIN_MARKS:
+        return _from_marks(pid, calls, marks)
+    busiest = busiest_thread(calls)
+    if busiest is None:
+        return NoSteps(pid, "it handed no work to the GPU")
+    tid, rows = busiest
+    anchor = find_anchor(calls.pick(rows), np.sort(calls.start_ns[calls.is_host_boundary]))
+    if isinstance(anchor, NoAnchor):
+        return NoSteps(pid, anchor.reason)
+    start, end = anchor.start_ns[:-1], anchor.start_ns[1:]
+    frame = _Frame(pid, tid, "inferred", anchor.description, anchor.confidence, start, end)
+    return _classified(frame, calls, None)
+
+
+def busiest_thread(calls: Calls) -> tuple[int, slice] | None:
+    """The thread that hands most work to the GPU, with the slice of its calls; None if none does."""
+    work = calls.is_work
+    counted = [(int(work[rows].sum()), tid, rows) for _, tid, rows in threads_of(calls)]
+    if not counted:
+        return None
+    most, tid, rows = max(counted, key=lambda item: item[0])
+    return (tid, rows) if most else None
+
+
+def _from_marks(pid: int, calls: Calls, marks: Marks) -> Steps | NoSteps:
+    threads, counts = np.unique(marks.tid, return_counts=True)
+    tid = int(threads[np.argmax(counts)])
+    marks = marks.pick(marks.tid == tid)
+    if len(marks) < MIN_MARKS:
+        return NoSteps(pid, "no thread has two step marks, so no step has an end")
+    start, end = marks.start_ns[:-1], marks.start_ns[1:]
+    proper = end > start
+    labels = np.array([marks.labels[code] if code >= 0 else "step" for code in marks.label[:-1]], object)
+    name = str(labels[0]) if len(set(labels)) == 1 else f"{len(set(labels))} labels"
+    others = tuple(int(other) for other in threads[counts >= MIN_MARKS] if other != tid)
+    frame = _Frame(pid, tid, "marks", f"step mark ({name})", None, start[proper], end[proper], others)
+    return _classified(frame, calls, labels[proper])
+
+
+def _classified(frame: _Frame, calls: Calls, labels: Labels | None) -> Steps:
+    calls = calls.pick(~np.isin(calls.tid, frame.other_loops))
+    step = step_of(calls.start_ns, frame.start_ns, frame.end_ns)
+    inside = calls.pick(step >= 0)
+    busiest = busiest_thread(inside) if len(inside) else None
+    submitting = busiest[0] if busiest else frame.tid
+    own = calls.tid == submitting
+    own_calls, own_step = calls.pick(own), step[own]
+    steps = len(frame.start_ns)
+    class_of, classes = _classes(structure_of(own_calls, own_step, steps), labels, own_calls, own_step)
+    allocates, captures = set_up_steps(own_calls, own_step, steps)
+    return Steps(
+        pid=frame.pid,
+        tid=frame.tid,
+        submitting_tid=submitting,
+        other_loops=frame.other_loops,
+        origin=frame.origin,
+        anchor=frame.anchor,
+        confidence=frame.confidence,
+        start_ns=frame.start_ns,
+        end_ns=frame.end_ns,
+        class_of=class_of,
+        exclusion=exclusions(class_of, frame.end_ns - frame.start_ns, allocates, captures),
+        classes=classes,
+    )
+
+
+def _classes(
+    structure: Structure,
+    labels: Labels | None,
+    calls: Calls,
+    step: IntArray,
+) -> tuple[IntArray, tuple[StepClass, ...]]:
+    """Labels that name a phase are classes of their own; all else is told apart by structure and batch."""
+    steps = len(structure.cluster)
+    texts = labels if labels is not None else np.full(steps, "", object)
+    words, label_of = np.unique(texts.astype(str), return_inverse=True)
+    phases = [phase_of(str(word)) for word in words]
+    labelled = np.array([phase != "unknown" for phase in phases], np.bool_)[label_of]
+    cluster = np.where(labelled, 0, structure.cluster + 1)
+    batch = np.where(labelled, NO_BATCH, structure.batch)
+    rows = np.stack([label_of.reshape(-1), cluster, batch], axis=1)
+    values, class_of = np.unique(rows, axis=0, return_inverse=True)
+    class_of = class_of.reshape(-1)
+    classes = []
+    for number, (label, group, size) in enumerate(values):
+        text, phase = str(words[label]), phases[label]
+        if phase != "unknown":
+            classes.append(StepClass(text, phase, "label", NO_BATCH))
+            continue
+        alike = group > 0 and structure.likeness[group - 1] >= SAME_PHASE
+        shape = _shape(calls, step, class_of == number)
+        classes.append(
+            StepClass(
+                f"{text}: {shape}" if text else shape, "decode" if alike else "other", "structure", int(size)
+            )
+        )
+    return class_of, tuple(classes)
+
+
+def _shape(calls: Calls, step: IntArray, members: BoolArray) -> str:
+    """What the steps of a class look like: "34 submissions, 1 graph, 64 B read back"."""
+    inside = step >= 0
+    of_class = inside & members[np.maximum(step, 0)]
+    picked = calls.pick(of_class)
+    number = max(int(members.sum()), 1)
+    work = picked.is_work
+    graphs = picked.is_operation("graph") & work
+    to_host = picked.is_host_boundary & picked.is_copy
+    text = f"{round(work.sum() / number)} submissions"
+    if graphs.any():
+        text += f", {round(graphs.sum() / number)} graph{'s' if graphs.sum() > number else ''}"
+    if to_host.any():
+        text += f", {round(np.maximum(picked.bytes[to_host], 0).sum() / number)} B read back"
+    return text

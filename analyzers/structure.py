@@ -1,0 +1,119 @@
+"""Step classes: steps that hold the same calls, and may therefore be compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from cctrace.analyzers.calls import COPY_KIND, OPERATION, Calls
+from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray
+from cctrace.trace.schema import COPY_KINDS
+
+SAME_STRUCTURE: Final = 0.9
+"""Two steps are of one class if this part of their calls is the same: an event or copy more in a step of 30
+calls is, a prefill is not."""
+SAME_PHASE: Final = 0.7
+"""A class that shares this part of its calls with the most frequent one is a variant of it (a step that also
+extends a block table), not another phase."""
+MAX_CLASSES: Final = 48
+"""Structures told apart; what is left after so many is one class of leftovers."""
+NO_BATCH: Final = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """What the calls of each step look like.
+
+    Attributes:
+        cluster: structure of each step, numbered from 0 by frequency; −1 for leftovers.
+        likeness: per structure, the part (0–1) of calls it shares with structure 0.
+        batch: what tells batch sizes apart, per step: bit length of the bytes read back, or the number of the
+            step's only graph; NO_BATCH if neither is known.
+    """
+
+    cluster: IntArray
+    likeness: FloatArray
+    batch: IntArray
+
+
+def step_of(times_ns: IntArray, start_ns: IntArray, end_ns: IntArray) -> IntArray:
+    """Index of the step in which each time lies, −1 outside; steps are sorted and do not overlap."""
+    index = np.searchsorted(start_ns, times_ns, side="right") - 1
+    inside = (index >= 0) & (times_ns < end_ns[np.maximum(index, 0)])
+    return np.where(inside, index, -1)
+
+
+def structure_of(calls: Calls, step: IntArray, steps: int) -> Structure:
+    """Groups steps by the calls of one thread.
+
+    Args:
+        calls: submissions and waits of the thread that submits most; queries are left out, as their number is
+            chance.
+        step: step of each call, −1 outside.
+        steps: number of steps.
+    """
+    used = (step >= 0) & ~calls.is_operation("query")
+    calls, step = calls.pick(used), step[used]
+    counts = _counts(calls, step, steps)
+    cluster, representatives = _clusters(counts)
+    first = representatives[0] if len(representatives) else np.zeros(counts.shape[1], np.int64)
+    likeness = np.array([_alike(row[None, :], first)[0] for row in representatives], np.float64)
+    return Structure(cluster, likeness, _batch(calls, step, steps))
+
+
+def _counts(calls: Calls, step: IntArray, steps: int) -> IntArray:
+    """Calls per step (rows) and per operation, direction and stream (columns)."""
+    directions = len(COPY_KINDS) + 1
+    operation = (calls.operation.astype(np.int64) + 1) * directions + calls.copy_kind + 1
+    values, column = np.unique(operation << 12 | np.minimum(calls.stream + 1, 0xFFF), return_inverse=True)
+    columns = max(len(values), 1)
+    return (
+        np.bincount(step * columns + column, minlength=steps * columns)
+        .reshape(steps, columns)
+        .astype(np.int64)
+    )
+
+
+def _clusters(counts: IntArray) -> tuple[IntArray, list[IntArray]]:
+    patterns, pattern_of_step, frequency = np.unique(counts, axis=0, return_inverse=True, return_counts=True)
+    pattern_of_step = pattern_of_step.reshape(-1)
+    cluster_of_pattern = np.full(len(patterns), -1, np.int64)
+    weight = frequency.astype(np.int64)
+    representatives: list[IntArray] = []
+    while len(representatives) < MAX_CLASSES and (weight > 0).any():
+        representative = patterns[int(np.argmax(weight))]
+        alike = (weight > 0) & (_alike(patterns, representative) >= SAME_STRUCTURE)
+        alike[int(np.argmax(weight))] = True
+        cluster_of_pattern[alike] = len(representatives)
+        weight = np.where(alike, 0, weight)
+        representatives.append(representative)
+    return _by_frequency(cluster_of_pattern[pattern_of_step], representatives)
+
+
+def _by_frequency(cluster: IntArray, representatives: list[IntArray]) -> tuple[IntArray, list[IntArray]]:
+    sizes = np.bincount(cluster[cluster >= 0], minlength=len(representatives))
+    order = np.argsort(-sizes, kind="stable")
+    rank = np.empty(len(order) + 1, np.int64)
+    rank[order] = np.arange(len(order))
+    rank[-1] = -1
+    return rank[cluster], [representatives[index] for index in order]
+
+
+def _alike(patterns: IntArray, representative: IntArray) -> FloatArray:
+    common = np.minimum(patterns, representative).sum(axis=1)
+    larger = np.maximum(patterns.sum(axis=1), representative.sum())
+    # Two steps without a call are alike.
+    return np.where(larger == 0, 1.0, common / np.maximum(larger, 1)).astype(np.float64)
+
+
+def _batch(calls: Calls, step: IntArray, steps: int) -> IntArray:
+    read_back = calls.is_copy & (calls.copy_kind == COPY_KIND["d2h"])
+    size = np.bincount(step[read_back], weights=np.maximum(calls.bytes[read_back], 0), minlength=steps)
+    if (size > 0).any():
+        return np.where(size > 0, np.log2(np.maximum(size, 1)).astype(np.int64), NO_BATCH)
+    graphs = calls.operation == OPERATION["graph"]
+    only_one: BoolArray = np.bincount(step[graphs], minlength=steps) == 1
+    number = np.bincount(step[graphs], weights=calls.graph_id[graphs], minlength=steps).astype(np.int64)
+    return np.where(only_one, number, NO_BATCH)
