@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""A small continuous-batching LLM server on torch, with random weights: something real to record.
+
+With --bench it runs its own load in this process, prints one JSON object (fields of `vllm bench serve`) and
+ends; without, it serves an OpenAI-style /v1/completions until SIGINT or SIGTERM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import signal
+import sys
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from server import options
+from server.configs import MODELS, Settings, model_config
+from server.results import detail, header, summarize
+
+if TYPE_CHECKING:
+    from server.engine import Engine
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--bench", action="store_true", help="run the built-in load instead of serving HTTP")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument(
+        "--port", type=options.natural, default=8000, help="0 takes any free port (default 8000)"
+    )
+    how = parser.add_argument_group("how a step runs")
+    how.add_argument(
+        "--execution",
+        choices=["eager", "graph", "piecewise"],
+        default="graph",
+        help="launch by launch, one CUDA graph, or graphs cut at every attention layer (default graph)",
+    )
+    how.add_argument(
+        "--readback",
+        choices=["sync", "overlap", "worker"],
+        default="overlap",
+        help="sampled tokens: copied and waited for at once, read one step later, or by a worker thread "
+        "(default overlap)",
+    )
+    how.add_argument(
+        "--host-work-us",
+        type=options.natural,
+        default=0,
+        metavar="N",
+        help="extra busy time of the scheduler thread per step, µs (default 0)",
+    )
+    how.add_argument(
+        "--attention",
+        choices=["auto", "flash", "math"],
+        default="auto",
+        help="auto: flash on a GPU, math elsewhere",
+    )
+    how.add_argument(
+        "--marks",
+        choices=["both", "hook", "nvtx", "none"],
+        default="both",
+        help="how steps are marked for recorders (default both)",
+    )
+    model = parser.add_argument_group("model")
+    model.add_argument("--model", choices=sorted(MODELS), default="0.6b", help="shape (default 0.6b)")
+    model.add_argument(
+        "--layers", type=options.natural, default=0, metavar="N", help="cut to N layers (0: all)"
+    )
+    model.add_argument("--device", default="cuda", help="cuda, cuda:1, cpu (default cuda)")
+    model.add_argument(
+        "--max-len",
+        type=options.positive,
+        default=1024,
+        metavar="N",
+        help="prompt and answer together, tokens (default 1024)",
+    )
+    model.add_argument(
+        "--max-seqs",
+        type=options.natural,
+        default=0,
+        metavar="N",
+        help="running requests at most (0: as --concurrency)",
+    )
+    options.add_load(parser)
+    return parser.parse_args()  # fmt: skip
+
+
+def settings_of(args: argparse.Namespace) -> Settings:
+    """The engine's settings."""
+    return Settings(
+        model=model_config(args.model, args.layers),
+        device=args.device,
+        execution=args.execution,
+        readback=args.readback,
+        attention=args.attention,
+        max_seqs=args.max_seqs or args.concurrency,
+        max_len=args.max_len,
+        max_prefill_tokens=max(8192, args.max_len),
+        host_work_us=args.host_work_us,
+        seed=args.seed,
+        marks=args.marks,
+    )
+
+
+def main() -> int:
+    """Build the engine, then serve or run the load."""
+    args = arguments()
+    if args.input_len + args.output_len > args.max_len and args.bench:
+        print("serve: --input-len and --output-len exceed --max-len", file=sys.stderr)
+        return 2
+    try:
+        import torch  # noqa: PLC0415 - --help and usage errors work without torch
+        from server.engine import Engine  # noqa: PLC0415
+    except ImportError as error:
+        print(f"serve: needs torch ({error}); install it with: pip install 'cctrace[torch]'", file=sys.stderr)
+        return 2
+    if args.device.startswith("cuda") and not torch.cuda.is_available():
+        print(
+            "serve: no GPU that torch can use; try --device cpu --model tiny --execution eager",
+            file=sys.stderr,
+        )
+        return 2
+    try:
+        engine = Engine(settings_of(args), sampled=args.temperature > 0)
+    except ValueError as error:
+        print(f"serve: {error}", file=sys.stderr)
+        return 2
+    if args.bench:
+        return run_bench(engine, args)
+    from server import http  # noqa: PLC0415 - the built-in load needs no aiohttp
+
+    try:
+        asyncio.run(http.serve(engine, args.host, args.port, args.temperature))
+    except OSError as error:
+        print(f"serve: cannot listen on {args.host}:{args.port}: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def run_bench(engine: Engine, args: argparse.Namespace) -> int:
+    """Run the load in this process and print its results; after a signal, of the requests that were done."""
+    from server.bench import Bench  # noqa: PLC0415 - needs torch
+
+    caught: list[int] = []
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        caught.append(number)
+        engine.stop()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    load = options.load_of(args)
+    bench = Bench(engine, load)
+    bench.run()
+    about = header(load, backend="cctrace-sample", model=engine.settings.model.name, label=args.label)
+    about |= {"execution": args.execution, "readback": args.readback, "host_work_us": args.host_work_us}
+    result = summarize(bench.records, bench.duration, about)
+    if args.save_detailed:
+        result |= detail(bench.records)
+    print(json.dumps(result), flush=True)
+    return 128 + caught[0] if caught else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,150 @@
+"""The scheduler loop: plan a step, launch it, read the tokens of this step or of the one before."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from server.configs import Settings
+from server.execution import make_execution
+from server.inputs import Inputs, Streams
+from server.marks import make_mark
+from server.model import Decoder
+from server.readback import Wait, make_readback
+from server.scheduler import Plan, Request, Scheduler
+
+
+@dataclass(frozen=True)
+class Output:
+    """One token that reached the host; `request.finish_reason` says whether it was the last."""
+
+    request: Request
+    token: int
+
+
+OnOutputs = Callable[[Sequence[Output]], None]
+"""Called on the scheduler thread after each step with the tokens that were read."""
+
+
+class Engine:
+    """One model, one scheduler thread.
+
+    `submit`, `cancel` and `stop` may be called from any thread and from signal handlers; `run` is the
+    scheduler thread.
+    """
+
+    def __init__(self, settings: Settings, *, sampled: bool = False) -> None:
+        """Load the model and, for graphs, capture every batch size; `sampled`: with random sampling too."""
+        self.settings = settings
+        self._inbox: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
+        self._stopping = False
+        self._scheduler = Scheduler(settings.max_seqs, settings.max_prefill_tokens)
+        with torch.inference_mode():
+            self._model = Decoder(settings)
+            self._streams = Streams(self._model.device)
+            self._inputs = Inputs(settings, self._model.cache, self._streams)
+            if self._streams.gpu:
+                torch.cuda.synchronize()
+            self._execution = make_execution(self._model, self._inputs, self._streams, settings)
+            with self._streams.on_forward():
+                self._execution.prepare(False)
+                if sampled:
+                    self._execution.prepare(True)
+        self._readback = make_readback(settings.readback, self._model.device, settings.max_seqs)
+        self._mark = make_mark(settings.marks)
+
+    def check(self, request: Request) -> None:
+        """Refuse a request that can never run.
+
+        Raises:
+            ValueError: one sentence for the caller.
+        """
+        if not request.prompt:
+            raise ValueError("the prompt is empty")
+        if not all(0 <= token < self.settings.model.vocab for token in request.prompt):
+            raise ValueError(f"token ids must lie between 0 and {self.settings.model.vocab - 1}")
+        if request.max_tokens < 1:
+            raise ValueError("max_tokens must be at least 1")
+        longest = self.settings.max_len
+        if len(request.prompt) + request.max_tokens > longest:
+            raise ValueError(
+                f"{len(request.prompt)} prompt tokens and max_tokens={request.max_tokens} exceed {longest}"
+            )
+
+    def submit(self, request: Request) -> None:
+        """Queue a request that `check` accepts."""
+        self.check(request)
+        self._inbox.put(request)
+
+    def cancel(self, request: Request) -> None:
+        """Stop working on a request; its slot is free from the next step on."""
+        request.cancelled = True
+
+    def stop(self) -> None:
+        """Make `run` return after the step at hand."""
+        self._stopping = True
+        self._inbox.put(None)
+
+    def run(self, on_outputs: OnOutputs) -> None:
+        """Work until `stop`; sleep while there is nothing to do."""
+        flight: tuple[Plan, Wait] | None = None
+        try:
+            with torch.inference_mode(), self._streams.on_forward():
+                while not self._stopping:
+                    self._receive(wait=flight is None and self._scheduler.idle)
+                    flight = self._iterate(flight, on_outputs)
+                if flight is not None:
+                    flight[1]()
+        finally:
+            self._readback.close()
+
+    def _iterate(self, flight: tuple[Plan, Wait] | None, on_outputs: OnOutputs) -> tuple[Plan, Wait] | None:
+        plan = self._scheduler.plan()
+        if plan is None:
+            if flight is not None:
+                self._read(flight, on_outputs)
+            return None
+        with self._mark(plan.label):
+            spin(self.settings.host_work_us)
+            launched = (plan, self._launch(plan))
+            if not self._readback.deferred:
+                self._read(launched, on_outputs)
+                return None
+            if flight is not None:
+                self._read(flight, on_outputs)
+            return launched
+
+    def _receive(self, wait: bool) -> None:
+        """Take in what was submitted; with `wait`, sleep until there is something."""
+        while wait or not self._inbox.empty():
+            request = self._inbox.get()
+            wait = False
+            if request is not None:
+                self._scheduler.waiting.append(request)
+
+    def _launch(self, plan: Plan) -> Wait:
+        if plan.phase == "prefill":
+            tokens = self._model.forward(self._inputs.prefill(plan.requests))
+        else:
+            tokens = self._execution.decode(plan.requests)
+        for request in plan.requests:
+            request.launched += 1
+        return self._readback.begin(tokens)
+
+    def _read(self, flight: tuple[Plan, Wait], on_outputs: OnOutputs) -> None:
+        plan, wait = flight
+        tokens = wait()
+        pairs = zip(plan.requests, tokens, strict=True)
+        on_outputs([Output(r, token) for r, token in pairs if self._scheduler.take(r, token)])
+
+
+def spin(microseconds: int) -> None:
+    """Keep the thread busy, as an engine's own scheduling work does."""
+    if microseconds > 0:
+        end = time.perf_counter_ns() + microseconds * 1000
+        while time.perf_counter_ns() < end:
+            pass

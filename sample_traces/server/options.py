@@ -1,0 +1,66 @@
+"""Command-line options that the scripts share."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from server.results import Load
+
+
+def positive(text: str) -> int:
+    """An integer of at least 1, for argparse."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return value
+
+
+def natural(text: str) -> int:
+    """An integer of at least 0, for argparse."""
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError("must not be negative")
+    return value
+
+
+def positive_float(text: str) -> float:
+    """A number above 0, for argparse."""
+    value = float(text)
+    if not value > 0:
+        raise argparse.ArgumentTypeError("must be above 0")
+    return value
+
+
+def add_load(parser: argparse.ArgumentParser) -> None:
+    """Options of a load: how many requests, how long, how many at once."""
+    group = parser.add_argument_group("load")
+    group.add_argument(
+        "--concurrency", type=positive, default=16, metavar="N", help="requests at once (default 16)"
+    )
+    group.add_argument(
+        "--input-len", type=positive, default=128, metavar="N", help="tokens per prompt (default 128)"
+    )
+    group.add_argument(
+        "--output-len", type=positive, default=128, metavar="N", help="tokens per answer (default 128)"
+    )
+    group.add_argument(
+        "--num-prompts", type=positive, default=64, metavar="N", help="requests in all (default 64)"
+    )
+    group.add_argument("--temperature", type=float, default=0.0, metavar="T", help="0 is greedy (default)")
+    group.add_argument("--seed", type=int, default=0, help="of prompts and sampling (default 0)")
+    group.add_argument("--label", default="", help="copied into the result")
+    group.add_argument("--save-detailed", action="store_true", help="add the lists per request to the result")
+
+
+def load_of(args: argparse.Namespace, **more: Any) -> Load:
+    """The load that the options of `add_load` describe."""
+    return Load(
+        num_prompts=args.num_prompts,
+        concurrency=args.concurrency,
+        input_len=args.input_len,
+        output_len=args.output_len,
+        temperature=args.temperature,
+        seed=args.seed,
+        **more,
+    )
