@@ -9,16 +9,17 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import Annotated, Final
+from typing import Annotated, Final, NoReturn
 
 import typer
 
 from cctrace import __version__
-from cctrace.errors import CctraceError
+from cctrace.errors import EXIT_UNUSABLE_INPUT, CctraceError
 
 COMMANDS: Final = ("record", "recover", "doctor", "info", "summary", "steps", "diff")
 """The modules of `cctrace.commands`, in the order in which `--help` lists them."""
 
+_EXIT_INTERRUPTED: Final = 130
 DEBUG_VARIABLE: Final = "CCTRACE_DEBUG"
 
 
@@ -29,6 +30,7 @@ def _show_version(wanted: bool) -> None:
 
 
 def _main_options(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit."),
@@ -41,23 +43,25 @@ def _main_options(
 
     Record one run with CC on and one with CC off, then compare them:
 
-    cctrace record -o on.parquet -- python serve.py, and on the other machine -o off.parquet; cctrace diff
-    on.parquet off.parquet
+    cctrace record -o on.parquet -- python serve.py
+
+    cctrace diff on.parquet off.parquet
     """
     del version
     if debug:
         os.environ[DEBUG_VARIABLE] = "1"
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 def build_app() -> typer.Typer:
     """Returns the application with every command registered."""
     app = typer.Typer(
         name="cctrace",
-        no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback()(_main_options)
+    app.callback(invoke_without_command=True)(_main_options)
     for name in COMMANDS:
         importlib.import_module(f"cctrace.commands.{name}").register(app)
     return app
@@ -74,15 +78,32 @@ def main() -> None:
     the code of the recorded program.
     """
     try:
-        build_app()()
+        code = build_app()(standalone_mode=False)
     except CctraceError as error:
         if _debugging():
             raise
-        message = " ".join(str(error).split())
-        print(f"cctrace: {message}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.exit(130)
+        _fail(str(error), error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        sys.exit(_EXIT_INTERRUPTED)
+    except Exception as error:
+        # Errors of usage come from typer's own parser, or from click below an older typer.
+        format_message = getattr(error, "format_message", None)
+        if format_message is None or _debugging():
+            raise
+        _fail(f"{format_message()} See `cctrace {_command_path(error)}--help`.", EXIT_UNUSABLE_INPUT)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _command_path(error: Exception) -> str:
+    """Returns the command that an error of usage is about, followed by a space; empty if it is none."""
+    context = getattr(error, "ctx", None)
+    name = getattr(context, "info_name", None)
+    return f"{name} " if name in COMMANDS else ""
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    print(f"cctrace: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(code)
 
 
 if __name__ == "__main__":
