@@ -101,7 +101,7 @@ def busy_of(rows: GpuRows, start_ns: IntArray, end_ns: IntArray, gpu_mode: str |
         busy = _busy_ns(ranges, start_ns, end_ns)
         sampled = busy > 0
         if sampled.any():
-            caveat = f"from the first to the last kernel of {int(sampled.sum())} sampled steps, gaps between included"
+            caveat = f"first to last kernel of {int(sampled.sum())} sampled steps, gaps included"
             return _known(busy[sampled], (end_ns - start_ns)[sampled], "eager stamps", caveat)
     return _unknown(_why_no_rows(rows, gpu_mode))
 

@@ -74,8 +74,7 @@ def _name(metadata: Metadata, pid: int) -> str | None:
 
 
 def _image_start(metadata: Metadata, pid: int) -> int | None:
-    """Start of the image that made calls: after exec a pid has several, and the last one with records
-    counts."""
+    """Start of the last image that made calls: after exec a pid has several."""
     images = [
         one for one in metadata.collector.processes if one.pid == pid and one.image_start_ns is not None
     ]

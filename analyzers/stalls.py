@@ -19,7 +19,7 @@ from cctrace.analyzers.spread import Spread, spread
 CONTRACT, IN_EFFECT = "contract", "in effect"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Stall(Result):
     """Calls of one category that waited, on one kind of thread."""
 

@@ -1,5 +1,4 @@
-"""Start-up of a process, apart from its steps: weights cross the encrypted bus once and must not blur the
-steps."""
+"""Start-up of a process, apart from its steps: weights cross the bus once and must not blur the steps."""
 
 from __future__ import annotations
 

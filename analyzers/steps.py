@@ -207,7 +207,9 @@ def _classes(
     phases = [phase_of(str(word)) for word in words]
     labelled = np.array([phase != "unknown" for phase in phases], np.bool_)[label_of]
     cluster = np.where(labelled, 0, structure.cluster + 1)
-    batch = np.where(labelled, NO_BATCH, structure.batch)
+    # Prefills differ in size from one to the next; telling them apart by it would leave classes of one step.
+    decode_like = np.concatenate((structure.likeness, [0.0]))[structure.cluster] >= SAME_PHASE
+    batch = np.where(labelled | ~decode_like, NO_BATCH, structure.batch)
     rows = np.stack([label_of.reshape(-1), cluster, batch], axis=1)
     values, class_of = np.unique(rows, axis=0, return_inverse=True)
     class_of = class_of.reshape(-1)

@@ -1,0 +1,1 @@
+"""Presentation: terminal output, and the colours that all outputs share."""

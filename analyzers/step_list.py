@@ -1,0 +1,165 @@
+"""The steps one by one: the result of `cctrace steps`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cctrace.analyzers.calls import Calls
+from cctrace.analyzers.columns import BoolArray, FloatArray
+from cctrace.analyzers.loading import Process, Recording, processes_of
+from cctrace.analyzers.provenance import Provenance, provenance_of
+from cctrace.analyzers.results import RESULT_FORMAT_VERSION, Result, about, microseconds, value
+from cctrace.analyzers.sentences import plural, time_text
+from cctrace.analyzers.steady import EXCLUSIONS, STEADY
+from cctrace.analyzers.steps import NoSteps, Steps, find_steps
+from cctrace.analyzers.structure import step_of
+from cctrace.analyzers.summary import ClassSummary, class_summaries
+from cctrace.analyzers.waiting import waited_in_effect
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepRow(Result):
+    """One step."""
+
+    step: int = value("number of the step in its process, from 0")
+    start_s: float = value("begin, from the first host call of the recording", "s")
+    period_us: float = value("until the next step begins", "µs")
+    step_class: int = value("class of the step, position in classes")
+    counts: bool = value("whether the step is steady")
+    excluded_because: str | None = value("why it does not count; null if it does")
+    work_submissions: int = value("kernels + graphs + copies + memsets, all threads", "submissions")
+    graph_launches: int = value("of them, graphs", "launches")
+    waiting_us: float = value("time that the submitting thread waits for the GPU", "µs")
+    in_calls_us: float = value(
+        "time that the submitting thread spends in driver calls, waiting included", "µs"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessSteps(Result):
+    """The steps of one process."""
+
+    pid: int = value("process")
+    name: str | None = value("what ran")
+    origin: str | None = value("marks, or inferred from the structure of the calls; null without steps")
+    anchor: str | None = value("what begins a step; null without steps")
+    confidence: float | None = value("part of the inferred steps that repeat a recent one; null for marks")
+    no_steps_because: str | None = value("why no steps were found")
+    total_steps: int = value("steps found, listed or not")
+    classes: tuple[ClassSummary, ...] = value("classes, by total time")
+    steps: tuple[StepRow, ...] = value("the listed steps, in order of time")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepList(Result):
+    """The steps of a recording, one by one."""
+
+    format_version: int = value("version of this JSON")
+    headline: str = value("the sentence that matters")
+    provenance: Provenance = field(metadata=about("what was recorded, and how"))
+    processes: tuple[ProcessSteps, ...] = value("processes that hand work to the GPU; most steps first")
+
+
+def list_steps(recording: Recording, limit: int | None) -> StepList:
+    """The steps of every process that hands work to the GPU, the first `limit` of each (None: all)."""
+    processes = [
+        _of_process(process, limit, _origin_ns(recording.calls))
+        for process in processes_of(recording)
+        if process.calls.is_work.any() or len(process.marks)
+    ]
+    processes.sort(key=lambda one: -one.total_steps)
+    return StepList(
+        format_version=RESULT_FORMAT_VERSION,
+        headline=_headline(processes),
+        provenance=provenance_of(recording),
+        processes=tuple(processes),
+    )
+
+
+def _origin_ns(calls: Calls) -> int:
+    return int(calls.start_ns.min()) if len(calls) else 0
+
+
+def _of_process(process: Process, limit: int | None, origin_ns: int) -> ProcessSteps:
+    steps = find_steps(process.calls, process.marks)
+    if isinstance(steps, NoSteps):
+        return ProcessSteps(
+            pid=process.pid,
+            name=process.name,
+            origin=None,
+            anchor=None,
+            confidence=None,
+            no_steps_because=steps.reason,
+            total_steps=0,
+            classes=(),
+            steps=(),
+        )
+    return ProcessSteps(
+        pid=process.pid,
+        name=process.name,
+        origin=steps.origin,
+        anchor=steps.anchor,
+        confidence=steps.confidence,
+        no_steps_because=None,
+        total_steps=len(steps),
+        classes=class_summaries(steps),
+        steps=_rows(process.calls, steps, len(steps) if limit is None else min(limit, len(steps)), origin_ns),
+    )
+
+
+def _rows(calls: Calls, steps: Steps, listed: int, origin_ns: int) -> tuple[StepRow, ...]:
+    step = step_of(calls.start_ns, steps.start_ns[:listed], steps.end_ns[:listed])
+    inside = (step >= 0) & ~np.isin(calls.tid, steps.other_loops)
+    calls, step = calls.pick(inside), step[inside]
+    own = calls.tid == steps.submitting_tid
+    work = calls.is_work
+
+    def per_step(chosen: BoolArray, weights: FloatArray | None = None) -> FloatArray:
+        picked = None if weights is None else weights[chosen]
+        return np.bincount(step[chosen], weights=picked, minlength=listed).astype(np.float64)
+
+    duration = calls.duration_ns.astype(np.float64)
+    submissions, graphs = per_step(work), per_step(work & calls.is_operation("graph"))
+    waiting = per_step(own & waited_in_effect(calls), duration)
+    inside_calls = per_step(own, duration)
+    rank = _rank(steps)
+    return tuple(
+        StepRow(
+            step=index,
+            start_s=(int(steps.start_ns[index]) - origin_ns) / 1e9,
+            period_us=microseconds(int(steps.period_ns[index])),
+            step_class=rank[int(steps.class_of[index])],
+            counts=bool(steps.exclusion[index] == STEADY),
+            excluded_because=None
+            if steps.exclusion[index] == STEADY
+            else EXCLUSIONS[int(steps.exclusion[index])],
+            work_submissions=int(submissions[index]),
+            graph_launches=int(graphs[index]),
+            waiting_us=microseconds(waiting[index]),
+            in_calls_us=microseconds(inside_calls[index]),
+        )
+        for index in range(listed)
+    )
+
+
+def _rank(steps: Steps) -> dict[int, int]:
+    """Class number -> its position in the list that `class_summaries` gives."""
+    total = np.bincount(steps.class_of, weights=steps.period_ns, minlength=len(steps.classes))
+    return {number: rank for rank, number in enumerate(np.argsort(-total, kind="stable").tolist())}
+
+
+def _headline(processes: list[ProcessSteps]) -> str:
+    if not processes:
+        return "No process of the recording handed work to the GPU."
+    first = processes[0]
+    if not first.total_steps:
+        return f"Cannot tell the steps, because {first.no_steps_because}."
+    main = next(one for one in first.classes if one.main)
+    how = "by marks" if first.origin == "marks" else f"inferred from {first.anchor}"
+    if main.period is None:
+        return f"{plural(first.total_steps, 'step')} {how}; none of them is steady."
+    period = main.period
+    spread_text = f"p10 {time_text(period.p10_us)}, p90 {time_text(period.p90_us)}"
+    return f"{plural(first.total_steps, 'step')} {how}; median {time_text(period.median_us)} ({spread_text})."

@@ -1,0 +1,206 @@
+"""What one recording says about its server: the result of `cctrace summary`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cctrace.analyzers.copies import CopyBucket, copies_of
+from cctrace.analyzers.gpu import GpuBusy, busy_of
+from cctrace.analyzers.graphs import Graphs, graphs_of
+from cctrace.analyzers.loading import Process, Recording, processes_of
+from cctrace.analyzers.provenance import Provenance, provenance_of
+from cctrace.analyzers.results import RESULT_FORMAT_VERSION, Result, about, microseconds, value
+from cctrace.analyzers.scope import Scope, scope_of
+from cctrace.analyzers.sentences import count_text, percent, plural, time_text
+from cctrace.analyzers.spread import Spread, spread
+from cctrace.analyzers.stalls import Stalls, stalls_of
+from cctrace.analyzers.startup import StartUp, start_up_of
+from cctrace.analyzers.steady import EXCLUSIONS
+from cctrace.analyzers.steps import NoSteps, Steps, find_steps
+from cctrace.analyzers.submissions import Submissions, submissions_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassSummary(Result):
+    """The steps of one class: those that may be compared."""
+
+    name: str = value("the engine's label, or what the steps look like")
+    phase: str = value("decode, prefill, mixed, other or unknown")
+    phase_source: str = value("label: the engine said it; structure: taken from the most frequent structure")
+    main: bool = value("whether the details of the process are about this class")
+    steps: int = value("steps of the class")
+    steady_steps: int = value("of them, steps that count; the others are warm-up, pauses or set-up")
+    period: Spread | None = field(metadata=about("length of a steady step; null if there is none"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepsSummary(Result):
+    """How the steps of a process were found, and what one of them does."""
+
+    origin: str = value("marks, or inferred from the structure of the calls")
+    anchor: str = value("what begins a step")
+    confidence: float | None = value("part of the inferred steps that repeat a recent one; null for marks")
+    steps: int = value("all steps")
+    excluded: dict[str, int] = field(metadata=about("why steps do not count -> how many"))
+    other_loops: int = value("further threads with steps of their own, left out here")
+    classes: tuple[ClassSummary, ...] = value("classes by total time")
+    submissions: Submissions = field(metadata=about("host calls per steady step of the main class"))
+    stalls: Stalls = field(metadata=about("waiting per steady step of the main class"))
+    outside_calls_us_per_step: float = value(
+        "time per step that the submitting thread spends outside of driver calls", "µs"
+    )
+    graphs: Graphs = field(metadata=about("graph launches per steady step of the main class"))
+    copies: tuple[CopyBucket, ...] = value("copies per steady step of the main class")
+    gpu: GpuBusy = field(metadata=about("how busy the GPU was in the steady steps of the main class"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessSummary(Result):
+    """One process that hands work to the GPU."""
+
+    pid: int = value("process")
+    name: str | None = value("what ran")
+    work_submissions: int = value("kernels, graphs, copies and memsets in the whole recording", "submissions")
+    start_up: StartUp = field(metadata=about("from the start of the process to its first step"))
+    steps: StepsSummary | None = field(metadata=about("its steps; null if none were found"))
+    no_steps_because: str | None = value("why no steps were found")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary(Result):
+    """What one recording says about its server."""
+
+    format_version: int = value("version of this JSON")
+    headline: str = value("the sentence that matters")
+    provenance: Provenance = field(metadata=about("what was recorded, and how"))
+    processes: tuple[ProcessSummary, ...] = value("processes that hand work to the GPU; the busiest first")
+    idle_processes: int = value("recorded processes that hand no work to the GPU")
+    notes: tuple[str, ...] = value("what a reader should know")
+
+
+def summarize(recording: Recording) -> Summary:
+    """The summary of a recording."""
+    found = processes_of(recording)
+    working = [process for process in found if process.calls.is_work.any() or len(process.marks)]
+    summaries = [_process(process, recording) for process in working]
+    summaries.sort(key=lambda one: (one.steps is None, -one.work_submissions))
+    return Summary(
+        format_version=RESULT_FORMAT_VERSION,
+        headline=_headline(summaries, len(found)),
+        provenance=provenance_of(recording),
+        processes=tuple(summaries),
+        idle_processes=len(found) - len(working),
+        notes=_notes(recording, summaries),
+    )
+
+
+def _process(process: Process, recording: Recording) -> ProcessSummary:
+    steps = find_steps(process.calls, process.marks)
+    return ProcessSummary(
+        pid=process.pid,
+        name=process.name,
+        work_submissions=int(process.calls.is_work.sum()),
+        start_up=start_up_of(process.calls, steps, process.image_start_ns),
+        steps=None if isinstance(steps, NoSteps) else _steps(process, steps, recording),
+        no_steps_because=steps.reason if isinstance(steps, NoSteps) else None,
+    )
+
+
+def _steps(process: Process, steps: Steps, recording: Recording) -> StepsSummary:
+    scope = scope_of(process.calls, steps, steps.main_class)
+    excluded = np.bincount(steps.exclusion, minlength=len(EXCLUSIONS))
+    return StepsSummary(
+        origin=steps.origin,
+        anchor=steps.anchor,
+        confidence=steps.confidence,
+        steps=len(steps),
+        excluded={
+            word: int(excluded[index]) for index, word in enumerate(EXCLUSIONS) if index and excluded[index]
+        },
+        other_loops=len(steps.other_loops),
+        classes=class_summaries(steps),
+        submissions=submissions_of(scope, distorted=recording.distorted),
+        stalls=stalls_of(scope),
+        outside_calls_us_per_step=outside_calls_us(scope),
+        graphs=graphs_of(scope),
+        copies=copies_of(scope),
+        gpu=busy_of(process.gpu, scope.start_ns, scope.end_ns, recording.metadata.collector.gpu_mode),
+    )
+
+
+def class_summaries(steps: Steps) -> tuple[ClassSummary, ...]:
+    """The classes of steps, by total time."""
+    period = steps.period_ns
+    total = np.bincount(steps.class_of, weights=period, minlength=len(steps.classes))
+    return tuple(
+        ClassSummary(
+            name=steps.classes[number].name,
+            phase=steps.classes[number].phase,
+            phase_source=steps.classes[number].phase_source,
+            main=number == steps.main_class,
+            steps=int((steps.class_of == number).sum()),
+            steady_steps=int(steps.steady_of(number).sum()),
+            period=spread(period[steps.steady_of(number)]),
+        )
+        for number in np.argsort(-total, kind="stable").tolist()
+    )
+
+
+def outside_calls_us(scope: Scope) -> float:
+    """Microseconds per step of the submitting thread outside of driver calls: the program's own code."""
+    inside = float(scope.calls.duration_ns[scope.on_step_thread].sum())
+    return microseconds(scope.per_step(float(scope.period_ns.sum()) - inside))
+
+
+def _headline(summaries: list[ProcessSummary], processes: int) -> str:
+    if not processes:
+        return "The recording holds no host call: the program never used the GPU while it was recorded."
+    if not summaries:
+        return "No process of the recording handed work to the GPU."
+    first = summaries[0]
+    if first.steps is None:
+        return f"Cannot tell the steps, because {first.no_steps_because}."
+    main = next(one for one in first.steps.classes if one.main)
+    if main.period is None:
+        return f"Cannot tell the step period: none of {plural(first.steps.steps, 'step')} is steady."
+    return _sentence(first.steps, main, main.period)
+
+
+def _sentence(steps: StepsSummary, main: ClassSummary, period: Spread) -> str:
+    word = {"decode": "decode step", "prefill": "prefill step", "mixed": "mixed step"}.get(main.phase, "step")
+    work = count_text(steps.submissions.work_per_step)
+    parts = [f"A {word} takes {time_text(period.median_us)}: {work} submissions"]
+    if steps.graphs.execution == "fragmented":
+        parts.append(f"{count_text(steps.graphs.per_step)} graph launches (fragmented)")
+    elif steps.graphs.execution == "graph":
+        parts.append(plural_graphs(steps.graphs.per_step))
+    else:
+        parts.append("no graph")
+    stall = steps.stalls.step_thread_us_per_step
+    parts.append(
+        f"the host waits {time_text(stall)} ({percent(stall / period.mean_us if period.mean_us else 0.0)})"
+    )
+    return ", ".join(parts) + "."
+
+
+def plural_graphs(per_step: float) -> str:
+    """`1 graph launch`, `2 graph launches`."""
+    text = count_text(per_step)
+    return f"{text} graph launch" if text == "1" else f"{text} graph launches"
+
+
+def _notes(recording: Recording, summaries: list[ProcessSummary]) -> tuple[str, ...]:
+    notes = list(recording.metadata.collector.notes)
+    if recording.distorted:
+        notes.append("CUPTI distorted this recording's host times: own costs cannot be told from it")
+    lost = sum(sum(process.lost.values()) for process in recording.metadata.collector.processes)
+    if lost:
+        notes.append(f"{plural(lost, 'record')} were lost while recording: counts are too low by so many")
+    notes.extend(
+        f"process {one.pid} marks steps on {one.steps.other_loops + 1} threads; the numbers are about one of them"
+        for one in summaries
+        if one.steps is not None and one.steps.other_loops
+    )
+    return tuple(notes)

@@ -1,0 +1,25 @@
+"""One colour per cause, the same in the terminal and in charts; distinguishable with colour-blind eyes.
+
+The colours are Okabe and Ito's. Meaning is never carried by colour alone.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+CAUSE_COLOURS: Final = {
+    "launch": "#0072B2",
+    "pcie": "#E69F00",
+    "overlap": "#D55E00",
+    "nvlink": "#009E73",
+    "residual": "#999999",
+}
+"""Cause → colour, for every output."""
+
+OFF_COLOUR: Final = "#56B4E9"
+"""The arm with confidential computing off."""
+ON_COLOUR: Final = "#CC79A7"
+"""The arm with confidential computing on."""
+WARNING_COLOUR: Final = "#E69F00"
+HEADING_STYLE: Final = "bold"
+FAINT_STYLE: Final = "dim"

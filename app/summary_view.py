@@ -1,0 +1,225 @@
+"""`cctrace summary` in the terminal."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rich.console import Console
+
+from cctrace.analyzers.copies import CopyBucket
+from cctrace.analyzers.gpu import GpuBusy
+from cctrace.analyzers.provenance import Provenance
+from cctrace.analyzers.sentences import bytes_text, count_text, percent, plural, seconds_text, time_text
+from cctrace.analyzers.startup import StartUp
+from cctrace.analyzers.submissions import CallCost
+from cctrace.analyzers.summary import ClassSummary, ProcessSummary, StepsSummary, Summary
+from cctrace.app.palette import FAINT_STYLE
+from cctrace.app.terminal import headline, line, notes, section, table
+
+MAX_CLASSES: Final = 8
+"""Classes listed; the rest is counted."""
+MAX_COPY_LINES: Final = 12
+MIN_STALLS_PER_STEP: Final = 0.01
+"""Waiting calls that come less often than once in a hundred steps are chance; the JSON has them."""
+_DASH: Final = "–"
+
+
+def show_summary(out: Console, summary: Summary) -> None:
+    """Prints a summary: the sentence, then steps, submissions, stalls, copies and start-up of each process."""
+    headline(out, summary.headline, summary.provenance.warnings)
+    line(out, provenance_line(summary.provenance), style=FAINT_STYLE)
+    for process in summary.processes:
+        _show_process(out, process)
+    texts = list(summary.notes)
+    if summary.idle_processes:
+        idle = plural(summary.idle_processes, "more process")
+        texts.append(f"{idle} made driver calls, but handed no work to the GPU")
+    notes(out, texts)
+
+
+def provenance_line(one: Provenance) -> str:
+    """One line: file, CC state, GPU, how it was recorded."""
+    parts = [one.path, f"CC {one.cc_mode or 'not known'}"]
+    if one.emulated:
+        parts.append(f"emulated {one.emulated}")
+    if one.nvlink_encryption:
+        parts.append(f"NVLink encryption {one.nvlink_encryption}")
+    parts.append(one.gpu_model or "GPU not known")
+    parts.append(f"GPU times: {one.gpu_mode or 'not known'}")
+    return " · ".join(parts)
+
+
+def _show_process(out: Console, process: ProcessSummary) -> None:
+    section(out, f"Process {process.pid}" + (f" {process.name}" if process.name else ""))
+    if process.steps is None:
+        line(out, f"Cannot tell the steps, because {process.no_steps_because}.")
+    else:
+        _show_steps(out, process.steps)
+    line(out, start_up_line(process.start_up))
+
+
+def _show_steps(out: Console, steps: StepsSummary) -> None:
+    line(out, how_found(steps.origin, steps.anchor, steps.confidence, steps.steps, steps.excluded))
+    out.print(class_table(steps.classes))
+    main = next(one for one in steps.classes if one.main)
+    section(out, f"Host calls per step of: {main.name}")
+    _show_submissions(out, steps)
+    _show_stalls(out, steps)
+    _show_copies(out, steps.copies)
+    line(out, gpu_line(steps.gpu))
+
+
+def how_found(
+    origin: str, anchor: str, confidence: float | None, steps: int, excluded: dict[str, int]
+) -> str:
+    """How the steps were found, and which do not count."""
+    if origin == "marks":
+        text = f"{plural(steps, 'step')} from marks of the program ({anchor})"
+    else:
+        text = f"{plural(steps, 'step')} inferred: each begins with {anchor}; "
+        text += f"{confidence or 0:.0%} repeat a recent step"
+    if excluded:
+        text += "; not counted: " + ", ".join(f"{count} {why}" for why, count in excluded.items())
+    return text + "."
+
+
+def class_table(classes: tuple[ClassSummary, ...], limit: int | None = MAX_CLASSES) -> object:
+    """Step classes with their periods; the class that details are about is marked."""
+    listed = classes if limit is None else classes[:limit]
+    rows = [
+        [
+            ("▸ " if one.main else "  ") + one.name,
+            one.phase + ("" if one.phase_source == "label" else "?"),
+            str(one.steady_steps),
+            _time(one.period and one.period.median_us),
+            _time(one.period and one.period.p10_us),
+            _time(one.period and one.period.p90_us),
+        ]
+        for one in listed
+    ]
+    left = classes[len(listed) :]
+    if left:
+        rows.append(
+            [f"  {len(left)} more classes", "", str(sum(one.steady_steps for one in left)), "", "", ""]
+        )
+    return table(("class of steps", "phase", "steps", "median", "p10", "p90"), rows, numbers_from=2)
+
+
+def _show_submissions(out: Console, steps: StepsSummary) -> None:
+    submissions = steps.submissions
+    rows = [_cost_row(cost) for cost in submissions.categories]
+    out.print(table(("call", "per step", "own cost", "in calls/step", "waited"), rows))
+    graphs = steps.graphs
+    text = (
+        f"{count_text(submissions.work_per_step)} submissions per step (kernels, graphs, copies, memsets), "
+        f"{count_text(submissions.order_per_step)} events and stream waits; "
+        f"host code outside driver calls: {time_text(steps.outside_calls_us_per_step)} per step."
+    )
+    line(out, text)
+    if graphs.execution == "fragmented":
+        line(
+            out,
+            f"Fragmented graphs: {count_text(graphs.per_step)} graph launches and "
+            f"{count_text(graphs.kernels_outside_per_step)} single kernels per step.",
+        )
+
+
+def _cost_row(cost: CallCost) -> list[str]:
+    return [
+        cost.category,
+        count_text(cost.per_step),
+        _time(cost.own_cost_us),
+        time_text(cost.in_call_us_per_step),
+        f"{cost.waited}" if cost.waited else _DASH,
+    ]
+
+
+def _show_stalls(out: Console, steps: StepsSummary) -> None:
+    stalls = steps.stalls
+    section(out, f"The host waits {time_text(stalls.step_thread_us_per_step)} per step for the GPU")
+    rows = [
+        [
+            one.category
+            + ("" if one.why == "contract" else " (in effect)")
+            + ("" if one.thread == "step" else " *"),
+            count_text(one.per_step),
+            time_text(one.us_per_step),
+            time_text(one.spread.median_us),
+            time_text(one.spread.p90_us),
+        ]
+        for one in stalls.lines
+        if one.per_step >= MIN_STALLS_PER_STEP
+    ]
+    if rows:
+        out.print(table(("waiting call", "per step", "per step", "median", "p90"), rows))
+    if any(one.thread == "other" for one in stalls.lines):
+        line(
+            out,
+            "* on another thread than the one that submits: not part of the step's own time.",
+            style=FAINT_STYLE,
+        )
+
+
+def _show_copies(out: Console, copies: tuple[CopyBucket, ...]) -> None:
+    if not copies:
+        return
+    section(out, "Copies per step")
+    rows = [
+        [
+            f"{one.direction} {one.host_memory}".strip(),
+            size_range(one),
+            count_text(one.per_step),
+            bytes_text(one.bytes_per_step),
+            time_text(one.median_us),
+            str(one.waited) if one.waited else _DASH,
+        ]
+        for one in sorted(copies, key=lambda one: -one.per_step)[:MAX_COPY_LINES]
+    ]
+    if len(copies) > MAX_COPY_LINES:
+        rows.append([f"{len(copies) - MAX_COPY_LINES} more kinds", "", "", "", "", ""])
+    out.print(table(("copy", "size", "per step", "bytes/step", "median", "waited"), rows, numbers_from=1))
+
+
+def size_range(bucket: CopyBucket) -> str:
+    """`64–127 B`, `1.0–2.0 KiB`."""
+    if bucket.below_bytes <= 1:
+        return "0 B"
+    if bucket.below_bytes <= 1024:
+        last = bucket.below_bytes - 1
+        return f"{bucket.from_bytes}–{last} B" if last > bucket.from_bytes else f"{last} B"
+    return f"{bytes_text(bucket.from_bytes)}–{bytes_text(bucket.below_bytes)}"
+
+
+def gpu_line(gpu: GpuBusy) -> str:
+    """How busy the GPU was, or why that cannot be told."""
+    if gpu.busy_share is None:
+        return f"GPU busy: cannot tell, because {gpu.cannot_tell_because}."
+    caveat = f" ({gpu.caveat})" if gpu.caveat else ""
+    return f"GPU busy: {percent(gpu.busy_share)} of the steps' time, from {gpu.source}{caveat}."
+
+
+def start_up_line(start_up: StartUp) -> str:
+    """Start-up, told apart from the steps."""
+    parts = []
+    if start_up.image_to_first_submission_s is not None:
+        parts.append(f"first submission after {seconds_text(start_up.image_to_first_submission_s)}")
+    if start_up.image_to_first_step_s is not None:
+        parts.append(f"first step after {seconds_text(start_up.image_to_first_step_s)}")
+    elif start_up.submission_to_first_step_s is not None:
+        parts.append(
+            f"first step {seconds_text(start_up.submission_to_first_step_s)} after the first submission"
+        )
+    parts.append(
+        f"{plural(start_up.h2d_copies, 'host-to-device copy').replace('copys', 'copies')} of "
+        f"{bytes_text(start_up.h2d_bytes)} before it, {seconds_text(start_up.h2d_in_call_s)} in them"
+    )
+    if start_up.graphs_captured:
+        parts.append(f"{plural(start_up.graphs_captured, 'graph capture')}")
+    text = "Start-up: " + ", ".join(parts) + "."
+    if start_up.cannot_tell_because:
+        text += f" Time from process start: cannot tell, because {start_up.cannot_tell_because}."
+    return text
+
+
+def _time(us: float | None) -> str:
+    return _DASH if us is None else time_text(us)
