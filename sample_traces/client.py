@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import sys
 from typing import Any
 
@@ -45,7 +44,7 @@ def main() -> int:
         return 2
     if args.save_detailed:
         summary |= results.detail(records)
-    print(json.dumps(summary))
+    options.put_result(args, summary)
     for record in records:
         if record.error:
             print(f"client: a request failed: {record.error}", file=sys.stderr)

@@ -45,8 +45,3 @@ class Batch:
     spans: tuple[Span, ...] = ()
     temperatures: torch.Tensor | None = None
     noise_seeds: torch.Tensor | None = None
-
-    @property
-    def sequences(self) -> int:
-        """B."""
-        return self.lengths.shape[0]  # type: ignore[no-any-return]

@@ -47,9 +47,9 @@ class Engine:
             self._model = Decoder(settings)
             self._streams = Streams(self._model.device)
             self._inputs = Inputs(settings, self._model.cache, self._streams)
-            if self._streams.gpu:
-                torch.cuda.synchronize()
             self._execution = make_execution(self._model, self._inputs, self._streams, settings)
+            if self._streams.gpu:  # what was filled on the default stream must be there for the other streams
+                torch.cuda.synchronize()
             with self._streams.on_forward():
                 self._execution.prepare(False)
                 if sampled:

@@ -1,4 +1,4 @@
-"""Three ways to run a decode step: launch by launch, as one graph, or as graphs cut at each attention layer."""
+"""Three ways to run a decode step: launch by launch, as one graph, as graphs cut at each attention layer."""
 
 from __future__ import annotations
 

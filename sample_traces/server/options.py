@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from server.results import Load
@@ -32,6 +35,25 @@ def positive_float(text: str) -> float:
     return value
 
 
+def new_file(text: str) -> Path:
+    """A path where no file is yet, for argparse."""
+    path = Path(text)
+    if path.exists():
+        raise argparse.ArgumentTypeError(f"{path} exists")
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder {path.parent}")
+    return path
+
+
+def put_result(args: argparse.Namespace, result: Mapping[str, Any]) -> None:
+    """Print a result as one line of JSON, and write it to --result-filename if that was given."""
+    line = json.dumps(result)
+    print(line, flush=True)
+    if args.result_filename is not None:
+        with args.result_filename.open("x") as file:
+            file.write(line + "\n")
+
+
 def add_load(parser: argparse.ArgumentParser) -> None:
     """Options of a load: how many requests, how long, how many at once."""
     group = parser.add_argument_group("load")
@@ -50,6 +72,9 @@ def add_load(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--temperature", type=float, default=0.0, metavar="T", help="0 is greedy (default)")
     group.add_argument("--seed", type=int, default=0, help="of prompts and sampling (default 0)")
     group.add_argument("--label", default="", help="copied into the result")
+    group.add_argument(
+        "--result-filename", type=new_file, metavar="FILE", help="write the result there too; must not exist"
+    )
     group.add_argument("--save-detailed", action="store_true", help="add the lists per request to the result")
 
 

@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# Makes the sample traces again, on a machine with an NVIDIA GPU, and their table in TRACES.md.
+#
+#   sample_traces/record.sh server|launch|nodes|vllm|all [NAME-PATTERN]
+#
+# A trace that exists is left alone: delete it to make it anew. NAME-PATTERN (a shell pattern) narrows the choice down.
+#   CCTRACE  command that records   (default: cctrace)
+#   PYTHON   Python that has torch  (default: python3); for vllm it must have vLLM 0.26 too
+#   LIMIT    seconds per recording  (default: 150)
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
+read -ra cctrace <<<"${CCTRACE:-cctrace}"
+python=${PYTHON:-python3}
+limit=${LIMIT:-150}
+pattern=${2:-*}
+emulation=b200-tdx:launch,overlap
+failed=()
+
+usage() {
+  sed -n '2,/^set /s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+  exit 2
+}
+
+# record NAME RECORD-OPTIONS... -- PROGRAM ARGUMENTS...
+# A lock keeps two runs of this script apart.
+record() {
+  local name=$1 trace=$1.parquet begin=$SECONDS own=() status
+  shift
+  # shellcheck disable=SC2254
+  case $name in $pattern) ;; *) return ;; esac
+  while [[ $1 != -- ]]; do own+=("$1"); shift; done
+  shift
+  # The load's results go into the trace.
+  [[ $1 != serve* ]] || { own+=(--results ".$name.json"); set -- "$@" --result-filename ".$name.json"; }
+  [[ ! -e $trace ]] || { echo "$name: exists"; return; }
+  exec 9>".$name.lock"
+  flock -n 9 || { echo "$name: another run is making it"; return; }
+  rm -f ".$name.json"
+  timeout --kill-after=10 "$limit" "${cctrace[@]}" record -o "$trace" --label "$name" "${own[@]}" \
+    -- "$python" "$@" >".$name.log" 2>&1
+  status=$?
+  if [[ $status == 0 && -e $trace ]]; then
+    echo "$name: $(($(stat -c %s "$trace") / 1024)) KiB in $((SECONDS - begin)) s"
+    rm -f ".$name.log"
+  else
+    echo "$name: exit code $status after $((SECONDS - begin)) s; see sample_traces/.$name.log" >&2
+    tail -n 15 ".$name.log" >&2
+    failed+=("$name")
+  fi
+  rm -f ".$name.json" ".$name.lock"
+}
+
+# pair NAME RECORD-OPTIONS... -- PROGRAM ARGUMENTS...: the same run plain and with the tolls charged.
+pair() {
+  local name=$1
+  shift
+  record "$name-off" "$@"
+  record "$name-emulated" --emulate "$emulation" "$@"
+}
+
+model=(--set model.precision=bf16 --set model.architecture=dense --set parallelism.tp=1 --set memory.weights=gpu)
+load=(--set load.concurrency=16 --set load.input_len=128 --set load.dataset=random)
+
+server_options() { # EXECUTION READBACK
+  local graphs=$1 overlap=true
+  [[ $1 != eager ]] || graphs=none
+  [[ $1 != graph ]] || graphs=full
+  [[ $2 != sync ]] || overlap=false
+  options=("${model[@]}" "${load[@]}" --set model.name=qwen3-0.6b-shape-8-layers --set load.output_len=128
+    --set scheduling.cuda_graphs=$graphs --set scheduling.overlap=$overlap --set scheduling.readback="$2")
+  program=(serve.py --bench --model 0.6b --layers 8 --execution "$1" --readback "$2" --host-work-us 300
+    --concurrency 16 --input-len 128 --output-len 128)
+}
+
+server() {
+  local execution readback steps prompts
+  for execution in graph piecewise eager; do
+    # An eager step has some 230 submissions: fewer steps make a file of the same size.
+    steps=300 prompts=48
+    [[ $execution != eager ]] || steps=130 prompts=32
+    for readback in sync overlap worker; do
+      server_options "$execution" "$readback"
+      pair "server-$execution-$readback" --steps "$steps" "${options[@]}" \
+        -- "${program[@]}" --num-prompts "$prompts"
+    done
+  done
+}
+
+launch() {
+  pair launch-graph --steps 300 -- launch_bench.py --mode graph --steps 300
+  pair launch-eager --steps 150 -- launch_bench.py --mode eager --steps 150
+}
+
+nodes() {
+  server_options graph overlap
+  record server-graph-overlap-nodes --gpu nodes --steps 100 "${options[@]}" -- "${program[@]}" --num-prompts 16
+}
+
+vllm() {
+  local half=$(($(nproc) / 2)) pin=()
+  # Unpinned, the speed of this host-bound load differs by up to half between processes.
+  [[ $half -lt 2 ]] || pin=(--pin "$half-$((2 * half - 1)):0-$((half - 1))")
+  vllm_pair 8b full full 256
+  vllm_pair 0.6b eager none 96
+  vllm_pair 0.6b piecewise piecewise 192
+}
+
+vllm_pair() { # SHAPE EXECUTION CUDA-GRAPHS OUTPUT-LENGTH; reads `pin` of its caller
+  pair "vllm-$1-$2" "${model[@]}" "${load[@]}" --set "model.name=qwen3-$1-shape" --set "load.output_len=$4" \
+    --set scheduling.cuda_graphs="$3" \
+    -- serve_vllm.py --model-shape "$1" --execution "$2" --concurrency 16 --num-prompts 16 --input-len 128 \
+    --output-len "$4" "${pin[@]}"
+}
+
+case ${1:-} in
+  server | launch | nodes | vllm) "$1" ;;
+  all) server; launch; nodes; vllm ;;
+  *) usage ;;
+esac
+"$python" table.py . || failed+=(TRACES.md)
+if ((${#failed[@]})); then
+  echo "failed: ${failed[*]}" >&2
+  exit 1
+fi
