@@ -189,6 +189,7 @@ bool start_now() {
     return false;
   }
   atexit(finish);
+  at_quick_exit(finish);
   g_state = kRunning;
   return true;
 }

@@ -28,7 +28,10 @@ constexpr size_t kBlock = sizeof(Record);
 
 struct File {
   std::mutex mutex;
+  std::string path;
   int fd = -1;
+  dev_t device = 0;
+  ino_t inode = 0;
   bool failed = false;
   uint64_t dropped = 0;
   uint32_t next_id = 1;
@@ -38,7 +41,23 @@ struct File {
 
 std::atomic<File*> g_file{nullptr};
 
+bool is_ours(const File& f, int fd) {
+  struct stat s;
+  return fstat(fd, &s) == 0 && s.st_dev == f.device && s.st_ino == f.inode;
+}
+
+// Programs that become daemons close every descriptor, and may then get our number for a file of their own: it is
+// looked at before each use, and the spool opened again if need be.
+void keep_open(File& f) {
+  if (is_ours(f, f.fd)) return;
+  f.fd = ::open(f.path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  if (f.fd >= 0 && is_ours(f, f.fd)) return;
+  if (f.fd >= 0) close(f.fd);
+  f.fd = -1;  // writing to it fails, and that ends the recording of this process
+}
+
 void append(File& f, const void* data, size_t size) {
+  if (!f.failed) keep_open(f);
   auto* p = static_cast<const char*>(data);
   size_t left = size;
   while (left && !f.failed) {
@@ -107,7 +126,16 @@ bool open(uint64_t image_start_ns) {
     return false;
   }
   auto* f = new File;
+  struct stat s;
+  if (fstat(fd, &s) != 0) {
+    close(fd);
+    delete f;
+    return false;
+  }
+  f->path = path;
   f->fd = fd;
+  f->device = s.st_dev;
+  f->inode = s.st_ino;
   Record header{};
   header.kind = Kind::header;
   header.start_ns = now;
@@ -168,7 +196,7 @@ void note_process_name() {
 void abandon() {
   // The parent may have held the mutex at the fork: the child gets no file object at all, and leaks this one.
   File* f = g_file.exchange(nullptr);
-  if (f) close(f->fd);
+  if (f && is_ours(*f, f->fd)) close(f->fd);
 }
 
 }  // namespace spool

@@ -232,6 +232,27 @@ def stream():
     return s
 def launch(s=None, function=None, parameters=None):
     check(cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, s, parameters, None))
+def pinned(size):
+    p = c_void_p()
+    check(cuda.cuMemHostAlloc(byref(p), c_size_t(size), 0))
+    return p
+def device(size):
+    p = c_uint64()
+    check(cuda.cuMemAlloc_v2(byref(p), c_size_t(size)))
+    return p
+def function(name):
+    module, f = c_void_p(), c_void_p()
+    check(cuda.cuModuleLoadData(byref(module), b"image"))
+    check(cuda.cuModuleGetFunction(byref(f), module, name))
+    return f
+def end_capture(s):
+    graph = c_void_p()
+    check(cuda.cuStreamEndCapture(s, byref(graph)))
+    return graph
+def instantiate(graph):
+    executable = c_void_p()
+    check(cuda.cuGraphInstantiateWithFlags(byref(executable), graph, c_uint64(0)))
+    return executable
 def start():
     check(cuda.cuInit(0))
     context = c_void_p()
