@@ -1,0 +1,79 @@
+"""What a spool says about itself: state, losses, tax and clocks, for the metadata."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from cctrace.collectors.spool.index import Index
+from cctrace.collectors.spool.layout import Kind
+from cctrace.collectors.spool.spoolfile import Records, SpoolFile
+from cctrace.trace.metadata import Process
+
+MAX_CLOCK_PAIRS: Final = 1024
+"""Clock pairs kept per process, spread over the recording: a pair takes 45 bytes of JSON, and one a minute
+is plenty to see a clock that was set."""
+
+NAME_KEY: Final = "process.name"
+"""State under which the collector notes the name of the process; the last one counts."""
+
+_LAST: Final = 2**63 - 1
+
+
+def process_facts(spool: SpoolFile, index: Index, rows: int, unmatched: dict[str, int]) -> Process:
+    """The metadata of one process image."""
+    header = spool.header
+    state = _state(index)
+    lost: dict[str, int] = dict(index.unusable)
+    for reason, count in _named(index, Kind.LOSS):
+        lost[reason] = min(lost.get(reason, 0) + int(count["object"]), _LAST)
+    tax = {what: int(record["object"]) / 1000 for what, record in _named(index, Kind.TAX)}
+    name = state.pop(NAME_KEY, None)
+    return Process(
+        pid=spool.pid,
+        parent_pid=_time(header["object"]),
+        name=name if isinstance(name, str) else None,
+        image_start_ns=_time(header["stream"]),
+        first_record_ns=_time(index.first_ns),
+        last_record_ns=_time(index.last_ns),
+        records=rows,
+        torn_bytes=spool.torn_bytes,
+        lost=lost,
+        unmatched=unmatched,
+        tax_ns=tax,
+        state=state,
+        extra={"spool": spool.path.name},
+    )
+
+
+def clock_pairs(spool: SpoolFile, index: Index) -> list[tuple[int, int]]:
+    """CLOCK_MONOTONIC and CLOCK_REALTIME, ns: of the header, then of the clock records, thinned."""
+    clocks = index.kept[Kind.CLOCK]
+    if len(clocks) > MAX_CLOCK_PAIRS:
+        clocks = clocks[np.linspace(0, len(clocks) - 1, MAX_CLOCK_PAIRS).astype(np.intp)]
+    pairs = [(spool.header["start_ns"], spool.header["end_ns"])]
+    pairs += list(zip(clocks["start_ns"].tolist(), clocks["end_ns"].tolist(), strict=True))
+    return [(int(a), int(b)) for a, b in pairs if int(a) <= _LAST and int(b) <= _LAST]
+
+
+def _state(index: Index) -> dict[str, str | int]:
+    state: dict[str, str | int] = {}
+    for key, record in _named(index, Kind.STATE):
+        text, number = index.strings.get(int(record["link"])), int(record["object"])
+        if text is None:
+            state[key] = min(number, _LAST)
+        elif number:
+            state[key] = f"{text} ({number})"
+        else:
+            state[key] = text
+    return state
+
+
+def _named(index: Index, kind: Kind) -> list[tuple[str, Any]]:
+    records: Records = index.kept[kind]
+    return [(index.strings.get(int(record["name"]), "without a name"), record) for record in records]
+
+
+def _time(value: Any) -> int | None:
+    return int(value) if value is not None and 0 < int(value) <= _LAST else None

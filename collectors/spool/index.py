@@ -1,0 +1,212 @@
+"""First pass over a spool: which records belong to which thread or stream, and what concerns them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from cctrace.collectors.spool.layout import Kind, Operation
+from cctrace.collectors.spool.spoolfile import Chunk, Records, SpoolFile, chunks, text_at
+
+GPU_KINDS: Final = (Kind.KERNEL, Kind.GRAPH, Kind.COPY, Kind.MEMSET)
+_KEPT_WHOLE: Final = (
+    Kind.STAMP,
+    Kind.BINDING,
+    Kind.STREAM,
+    Kind.CLOCK,
+    Kind.GPU_CLOCK,
+    Kind.LOSS,
+    Kind.STATE,
+    Kind.TAX,
+)
+_KNOWN: Final = np.zeros(256, dtype=bool)
+_KNOWN[[0, *Kind]] = True
+_VALID_OPERATION: Final = np.zeros(256, dtype=bool)
+_VALID_OPERATION[[int(o) for o in Operation if o]] = True
+
+_GRAPH_CALLS: Final = np.zeros(256, dtype=bool)
+_GRAPH_CALLS[[Operation.GRAPH, Operation.GRAPH_BUILD]] = True
+
+
+@dataclass
+class Run:
+    """Records of one lane within one chunk: `base + local[i]`, or all from `base` on if `local` is None."""
+
+    base: int
+    count: int
+    local: npt.NDArray[np.uint32] | None
+    first_start: int
+
+    def positions(self) -> npt.NDArray[np.intp]:
+        """Positions in the file, ascending."""
+        if self.local is None:
+            return np.arange(self.base, self.base + self.count)
+        return self.local.astype(np.intp) + self.base
+
+    def gather(self, records: Records) -> Records:
+        """A copy of the records."""
+        if self.local is None:
+            return np.array(records[self.base : self.base + self.count])
+        piece = records[self.base : self.base + int(self.local[-1]) + 1]
+        return np.asarray(piece[self.local])
+
+
+@dataclass
+class Index:
+    """Where the records of each family lie.
+
+    `calls`, `marks`, `host_calls` and `overheads` go by thread id; `gpu` by (device, CUPTI stream). `kept`
+    holds the records of the small families themselves, in file order; `graph_calls` those of graph launches
+    and builds, with their positions.
+    """
+
+    calls: dict[int, list[Run]] = field(default_factory=dict)
+    marks: dict[int, list[Run]] = field(default_factory=dict)
+    host_calls: dict[int, list[Run]] = field(default_factory=dict)
+    overheads: dict[int, list[Run]] = field(default_factory=dict)
+    gpu: dict[tuple[int, int], list[Run]] = field(default_factory=dict)
+    syncs: list[Run] = field(default_factory=list)
+    rotations: list[Run] = field(default_factory=list)
+    kept: dict[Kind, Records] = field(default_factory=dict)
+    graph_calls: Records = field(default_factory=lambda: np.zeros(0, dtype=np.void))
+    graph_positions: npt.NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    operations: dict[int, npt.NDArray[np.int64]] = field(default_factory=dict)
+    strings: dict[int, str] = field(default_factory=dict)
+    unusable: dict[str, int] = field(default_factory=dict)
+    first_ns: int | None = None
+    last_ns: int | None = None
+
+    @property
+    def threads(self) -> list[int]:
+        """Ids of threads that have a row, ascending."""
+        return sorted({*self.calls, *self.marks, *self.overheads})
+
+
+def build_index(spool: SpoolFile, progress: Callable[[int], None]) -> Index:
+    """Reads the spool once. Memory: 4 bytes a record where threads alternate, else next to nothing."""
+    index = Index()
+    kept: dict[Kind, list[Records]] = {kind: [] for kind in _KEPT_WHOLE}
+    graph_calls: list[Records] = [spool.records[:0]]
+    graph_positions: list[npt.NDArray[np.intp]] = [np.zeros(0, dtype=np.intp)]
+    for chunk in chunks(spool.records):
+        _add_strings(index, spool.records, chunk)
+        _add_calls(index, chunk, graph_calls, graph_positions)
+        counts = np.bincount(chunk.kinds, minlength=256)
+        if counts[0] + counts[Kind.CALL] < len(chunk.kinds):
+            for kind in _KEPT_WHOLE:
+                if counts[kind]:
+                    kept[kind].append(np.asarray(chunk.records[chunk.kinds == kind]))
+            _add_by_thread(index.marks, chunk, Kind.MARK, index)
+            _add_by_thread(index.host_calls, chunk, Kind.HOST_CALL, None)
+            _add_by_thread(index.overheads, chunk, Kind.OVERHEAD, index)
+            _add_gpu(index, chunk)
+            unknown = int(counts[~_KNOWN].sum())
+            if unknown:
+                _count(index.unusable, "records of an unknown kind", unknown)
+        progress(len(chunk.kinds))
+    empty = spool.records[:0]
+    index.kept = {kind: np.concatenate([empty, *parts]) for kind, parts in kept.items()}
+    index.graph_calls = np.concatenate(graph_calls)
+    index.graph_positions = np.concatenate(graph_positions)
+    return index
+
+
+def _add_strings(index: Index, records: Records, chunk: Chunk) -> None:
+    names = chunk.records["name"][chunk.strings].tolist()
+    for position, name in zip(chunk.strings.tolist(), names, strict=True):
+        text = text_at(records, chunk.base + position)
+        if text is None:
+            _count(index.unusable, "damaged texts", 1)
+        else:
+            index.strings[name] = text
+
+
+def _add_calls(
+    index: Index, chunk: Chunk, graph_calls: list[Records], graph_positions: list[npt.NDArray[np.intp]]
+) -> None:
+    is_call = chunk.kinds == Kind.CALL
+    operations = chunk.records["operation"].copy()
+    valid = is_call & _VALID_OPERATION[operations]
+    invalid = int(np.count_nonzero(is_call)) - int(np.count_nonzero(valid))
+    if invalid:
+        _count(index.unusable, "calls of an unknown operation", invalid)
+    where = np.flatnonzero(valid)
+    if not len(where):
+        return
+    tids = _add_runs(index.calls, chunk, where, index)
+    operations = operations[where]
+    for tid in np.unique(tids).tolist():
+        counts = np.bincount(operations[tids == tid], minlength=256)
+        index.operations[tid] = index.operations.get(tid, 0) + counts
+    about_graphs = where[_GRAPH_CALLS[operations]]
+    if len(about_graphs):
+        graph_calls.append(np.asarray(chunk.records[about_graphs]))
+        graph_positions.append(about_graphs + chunk.base)
+
+
+def _add_by_thread(runs: dict[int, list[Run]], chunk: Chunk, kind: Kind, bounds: Index | None) -> None:
+    where = np.flatnonzero(chunk.kinds == kind)
+    if len(where):
+        _add_runs(runs, chunk, where, bounds)
+
+
+def _add_gpu(index: Index, chunk: Chunk) -> None:
+    where = np.flatnonzero((chunk.kinds >= Kind.KERNEL) & (chunk.kinds <= Kind.MEMSET))
+    if len(where):
+        devices = chunk.records["device"][where].astype(np.uint64)
+        streams = chunk.records["stream"][where] & np.uint64(0xFFFFFFFF)
+        keys = devices << np.uint64(32) | streams
+        for key, run in _split(chunk, where, keys, index):
+            index.gpu.setdefault((key >> 32, key & 0xFFFFFFFF), []).append(run)
+    for kind, runs in ((Kind.SYNC, index.syncs), (Kind.ROTATION, index.rotations)):
+        where = np.flatnonzero(chunk.kinds == kind)
+        if len(where):
+            runs.append(_run(chunk, where, chunk.records["start_ns"][where], index))
+
+
+def _add_runs(
+    runs: dict[int, list[Run]], chunk: Chunk, where: npt.NDArray[np.intp], bounds: Index | None
+) -> npt.NDArray[Any]:
+    """Appends a run per thread; returns the thread ids of the records."""
+    tids = chunk.records["tid"][where]
+    for tid, run in _split(chunk, where, tids, bounds):
+        runs.setdefault(tid, []).append(run)
+    return tids
+
+
+def _split(
+    chunk: Chunk, where: npt.NDArray[np.intp], keys: npt.NDArray[Any], bounds: Index | None
+) -> list[tuple[int, Run]]:
+    """One run per distinct key, in file order within each."""
+    starts = chunk.records["start_ns"][where]
+    if bool(np.all(keys == keys[0])):
+        return [(int(keys[0]), _run(chunk, where, starts, bounds))]
+    distinct, group = np.unique(keys, return_inverse=True)
+    narrow = group.astype(np.uint16)  # at most as many groups as records in a chunk; 16 bits sort by radix
+    order = np.argsort(narrow, kind="stable")
+    ends = np.cumsum(np.bincount(narrow, minlength=len(distinct)))
+    parts = np.split(order, ends[:-1])
+    return [
+        (int(key), _run(chunk, where[part], starts[part], bounds))
+        for key, part in zip(distinct.tolist(), parts, strict=True)
+    ]
+
+
+def _run(chunk: Chunk, where: npt.NDArray[np.intp], starts: npt.NDArray[Any], bounds: Index | None) -> Run:
+    first = int(starts.min())
+    if bounds is not None:
+        last = int(chunk.records["end_ns"][where].max())
+        bounds.first_ns = first if bounds.first_ns is None else min(bounds.first_ns, first)
+        bounds.last_ns = last if bounds.last_ns is None else max(bounds.last_ns, last)
+    begin, count = int(where[0]), len(where)
+    if int(where[-1]) - begin + 1 == count:
+        return Run(chunk.base + begin, count, None, first)
+    return Run(chunk.base, count, where.astype(np.uint32), first)
+
+
+def _count(counts: dict[str, int], what: str, number: int) -> None:
+    counts[what] = counts.get(what, 0) + number

@@ -1,0 +1,112 @@
+"""Rows of one lane by their start, from records that lie nearly in that order, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from cctrace.collectors.spool.index import Run
+from cctrace.collectors.spool.spoolfile import CHUNK_RECORDS, Records
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Records sorted by start; `positions` are their places in the spool, −1 for made ones."""
+
+    records: Records
+    positions: npt.NDArray[np.intp]
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def select(self, where: npt.NDArray[np.intp] | slice) -> Batch:
+        """Some of the rows."""
+        return Batch(self.records[where], self.positions[where])
+
+
+class Sorted:
+    """Records whose order in the file says little (ranges are written when they end), by start."""
+
+    def __init__(self, records: Records, runs: Sequence[Run]) -> None:
+        self._records = records
+        empty = np.zeros(0, dtype=np.intp)
+        positions = np.concatenate([empty, *(run.positions() for run in runs)])
+        starts = np.concatenate([records["start_ns"][:0], *(run.gather(records)["start_ns"] for run in runs)])
+        order = np.argsort(starts, kind="stable")
+        self.positions, self.starts = positions[order], starts[order]
+        self._taken = 0
+
+    def take_before(self, limit: int | None) -> Batch:
+        """The rows not yet taken that start before `limit` (None: all)."""
+        end = len(self.starts)
+        if limit is not None:
+            end = int(np.searchsorted(self.starts, np.uint64(limit), side="left"))
+        where = self.positions[self._taken : end]
+        self._taken = max(self._taken, end)
+        return Batch(np.asarray(self._records[where]), where)
+
+
+def merged(
+    records: Records, runs: Sequence[Run], ranges: Sequence[Run] = (), made: Records | None = None
+) -> Iterator[Batch]:
+    """All rows of a lane by start, in batches of about one chunk.
+
+    Args:
+        records: the spool.
+        runs: records written about when they end; sorted while they stream by.
+        ranges: records whose start lies far from their place in the file; only their starts are held.
+        made: further rows, not of the spool, sorted by start.
+    """
+    in_order = Sorted(records, ranges)
+    made = records[:0] if made is None else made
+    made_taken = 0
+    held = Batch(np.asarray(records[:0]), np.zeros(0, dtype=np.intp))
+    # No later run holds a row that starts before this.
+    limits = np.minimum.accumulate([run.first_start for run in reversed(runs)])[::-1].tolist() if runs else []
+    for number, run in enumerate(runs):
+        held = _joined([held, Batch(run.gather(records), run.positions())])
+        limit = limits[number + 1] if number + 1 < len(runs) else None
+        if limit is None:
+            break
+        ready = int(np.searchsorted(held.records["start_ns"], np.uint64(limit), side="left"))
+        made_end = int(np.searchsorted(made["start_ns"], np.uint64(limit), side="left"))
+        yield from _pieces(
+            _joined(
+                [
+                    held.select(slice(0, ready)),
+                    in_order.take_before(limit),
+                    _made(made[made_taken:made_end]),
+                ]
+            )
+        )
+        held, made_taken = held.select(slice(ready, None)), made_end
+    yield from _pieces(_joined([held, in_order.take_before(None), _made(made[made_taken:])]))
+
+
+def _made(records: Records) -> Batch:
+    return Batch(records, np.full(len(records), -1, dtype=np.intp))
+
+
+def _joined(parts: Sequence[Batch]) -> Batch:
+    filled = [part for part in parts if len(part)]
+    if not filled:
+        return parts[0]
+    if len(filled) == 1:
+        records, positions = filled[0].records, filled[0].positions
+    else:
+        records = np.concatenate([part.records for part in filled])
+        positions = np.concatenate([part.positions for part in filled])
+    starts = records["start_ns"]
+    if bool(np.all(starts[1:] >= starts[:-1])):
+        return Batch(records, positions)
+    order = np.argsort(starts, kind="stable")
+    return Batch(records[order], positions[order])
+
+
+def _pieces(batch: Batch) -> Iterator[Batch]:
+    size = 4 * CHUNK_RECORDS
+    for begin in range(0, len(batch), size):
+        yield batch.select(slice(begin, begin + size))

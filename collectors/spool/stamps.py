@@ -1,0 +1,140 @@
+"""Stamps from inside the GPU: into begin and end of graph replays and of sampled eager steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from cctrace.collectors.spool.layout import Flag
+from cctrace.collectors.spool.spoolfile import Records
+
+EARLY_NS: Final = 20_000
+"""A replay may seem to begin this long before its launch call: the two clocks are tied with an error of up
+to one clock reading (about 20 µs)."""
+
+Times = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Begin and end of runs on the GPU, by begin; `index` is the place of the begin in the ring."""
+
+    tag: npt.NDArray[np.uint64]
+    begin_ns: Times
+    end_ns: Times
+    index: npt.NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.tag)
+
+    def of_tag(self, tag: int) -> Pairs:
+        """The pairs of one tag."""
+        where = self.tag == np.uint64(tag)
+        return Pairs(self.tag[where], self.begin_ns[where], self.end_ns[where], self.index[where])
+
+
+def pair_stamps(stamps: Records, times: Times) -> tuple[Pairs, int]:
+    """Joins each first stamp of a tag with the last stamp behind it; also counts stamps that stay single.
+
+    Args:
+        stamps: stamp records of one device, either all of graphs or all of eager steps.
+        times: their times, ns of CLOCK_MONOTONIC.
+    """
+    order = np.lexsort((times, stamps["object"]))
+    tag, is_end = stamps["object"][order], (stamps["flags"][order] & Flag.STAMP_END) != 0
+    at, index = times[order], stamps["bytes"][order]
+    joined = np.flatnonzero((tag[:-1] == tag[1:]) & ~is_end[:-1] & is_end[1:])
+    by_begin = joined[np.argsort(at[joined], kind="stable")]
+    pairs = Pairs(tag[by_begin], at[by_begin], at[by_begin + 1], index[by_begin])
+    return pairs, len(stamps) - 2 * len(pairs)
+
+
+@dataclass(frozen=True)
+class Launches:
+    """Graph launches that succeeded, by start; `position` is the place of the call."""
+
+    start_ns: npt.NDArray[np.uint64]
+    exec_handle: npt.NDArray[np.uint64]
+    position: npt.NDArray[np.intp]
+
+    def select(self, where: npt.NDArray[Any]) -> Launches:
+        """Some of them."""
+        return Launches(self.start_ns[where], self.exec_handle[where], self.position[where])
+
+
+def launch_tags(launches: Launches, bindings: Records) -> npt.NDArray[np.uint64]:
+    """Tag that each launch's executable graph carried when it was launched; 0: none."""
+    tags = np.zeros(len(launches.start_ns), dtype=np.uint64)
+    order = np.lexsort((bindings["start_ns"], bindings["object"]))
+    handles, times, values = (bindings[name][order] for name in ("object", "start_ns", "bytes"))
+    for handle in np.unique(launches.exec_handle).tolist():
+        mine = np.flatnonzero(launches.exec_handle == np.uint64(handle))
+        low, high = (np.searchsorted(handles, np.uint64(handle), side=side) for side in ("left", "right"))
+        latest = np.searchsorted(times[low:high], launches.start_ns[mine], side="right") - 1
+        bound = latest >= 0
+        tags[mine[bound]] = values[low + latest[bound]]
+    return tags
+
+
+def match_pairs(
+    pairs: Pairs, launch_start_ns: Times, lost_before: npt.NDArray[np.intp], *, nested: bool = False
+) -> npt.NDArray[np.intp]:
+    """For each pair of one tag, the launch of that tag that it is the run of; −1 for none.
+
+    A graph's runs follow the order of its launches, and none begins before its launch. So between two losses
+    the pairs belong to launches in a row, and only the first launch of such a row is in question: 0 if the
+    recording began before the graph was first launched, else the latest that all pairs of the row allow.
+
+    Args:
+        pairs: pairs of one tag, in order.
+        launch_start_ns: launches of that tag, in order, ns.
+        lost_before: how many losses of stamps precede each pair.
+        nested: the graph also runs inside other graphs, where no launch shows it.
+    """
+    count, launched = len(pairs), len(launch_start_ns)
+    result = np.full(count, -1, dtype=np.intp)
+    latest = np.searchsorted(launch_start_ns, pairs.begin_ns + EARLY_NS, side="right") - 1
+    before_all = int(np.count_nonzero(latest < 0))  # runs of launches before the recorded window
+    if nested:
+        return _unambiguous(latest, result)
+    shifts = latest - np.arange(count)
+    shift = None
+    if before_all == 0 and count and lost_before[0] == 0:
+        shift = 0
+        if launched and int(shifts[: min(count, launched)].min()) < 0 and lost_before[-1] == 0:
+            return _unambiguous(latest, result)
+    for where in np.split(
+        np.arange(before_all, count), np.flatnonzero(np.diff(lost_before[before_all:])) + 1
+    ):
+        if not len(where):
+            continue
+        allowed = int(shifts[where].min())
+        if shift is None or lost_before[where[0]] > 0:
+            shift = allowed if shift is None else max(shift, allowed)
+        if allowed >= shift or lost_before[where[0]] == 0:
+            result[where] = where + shift
+    result[(result >= launched) | (result < 0)] = -1
+    return result
+
+
+def losses_before(
+    ring_indices: npt.NDArray[np.uint64], index: npt.NDArray[np.uint64]
+) -> npt.NDArray[np.intp]:
+    """How many gaps of the ring's numbering (all its stamps: `ring_indices`) lie before each `index`."""
+    ordered = np.unique(ring_indices)
+    after_gap = ordered[1:][np.diff(ordered) > 1]
+    if len(ordered) and ordered[0] > 0:
+        after_gap = np.concatenate((ordered[:1], after_gap))
+    found: npt.NDArray[np.intp] = np.searchsorted(after_gap, index, side="right")
+    return found
+
+
+def _unambiguous(latest: npt.NDArray[np.intp], result: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    """Only a launch after which exactly one run begins, before the next launch, is joined."""
+    launch, first, runs = np.unique(latest, return_index=True, return_counts=True)
+    alone = (runs == 1) & (launch >= 0)
+    result[first[alone]] = launch[alone]
+    return result
