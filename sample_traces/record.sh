@@ -6,8 +6,10 @@
 # A trace that exists is left alone: delete it to make it anew. NAME-PATTERN (a shell pattern) narrows the choice down.
 #   CCTRACE  command that records   (default: cctrace)
 #   PYTHON   Python that has torch  (default: python3); for vllm it must have vLLM 0.26 too
+#   OUT      folder for the traces  (default: this one)
 #   LIMIT    seconds per recording  (default: 150)
 set -uo pipefail
+OUT=$(realpath "${OUT:-$(dirname "${BASH_SOURCE[0]}")}")
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 read -ra cctrace <<<"${CCTRACE:-cctrace}"
 python=${PYTHON:-python3}
@@ -24,30 +26,30 @@ usage() {
 # record NAME RECORD-OPTIONS... -- PROGRAM ARGUMENTS...
 # A lock keeps two runs of this script apart.
 record() {
-  local name=$1 trace=$1.parquet begin=$SECONDS own=() status
+  local name=$1 trace=$OUT/$1.parquet hidden=$OUT/.$1 begin=$SECONDS own=() status
   shift
   # shellcheck disable=SC2254
   case $name in $pattern) ;; *) return ;; esac
   while [[ $1 != -- ]]; do own+=("$1"); shift; done
   shift
   # The load's results go into the trace.
-  [[ $1 != serve* ]] || { own+=(--results ".$name.json"); set -- "$@" --result-filename ".$name.json"; }
+  [[ $1 != serve* ]] || { own+=(--results "$hidden.json"); set -- "$@" --result-filename "$hidden.json"; }
   [[ ! -e $trace ]] || { echo "$name: exists"; return; }
-  exec 9>".$name.lock"
+  exec 9>"$hidden.lock"
   flock -n 9 || { echo "$name: another run is making it"; return; }
-  rm -f ".$name.json"
+  rm -f "$hidden.json"
   timeout --kill-after=10 "$limit" "${cctrace[@]}" record -o "$trace" --label "$name" "${own[@]}" \
-    -- "$python" "$@" >".$name.log" 2>&1
+    -- "$python" "$@" >"$hidden.log" 2>&1
   status=$?
   if [[ $status == 0 && -e $trace ]]; then
     echo "$name: $(($(stat -c %s "$trace") / 1024)) KiB in $((SECONDS - begin)) s"
-    rm -f ".$name.log"
+    rm -f "$hidden.log"
   else
-    echo "$name: exit code $status after $((SECONDS - begin)) s; see sample_traces/.$name.log" >&2
-    tail -n 15 ".$name.log" >&2
+    echo "$name: exit code $status after $((SECONDS - begin)) s; see $hidden.log" >&2
+    tail -n 15 "$hidden.log" >&2
     failed+=("$name")
   fi
-  rm -f ".$name.json" ".$name.lock"
+  rm -f "$hidden.json" "$hidden.lock"
 }
 
 # pair NAME RECORD-OPTIONS... -- PROGRAM ARGUMENTS...: the same run plain and with the tolls charged.
@@ -117,7 +119,7 @@ case ${1:-} in
   all) server; launch; nodes; vllm ;;
   *) usage ;;
 esac
-"$python" table.py . || failed+=(TRACES.md)
+"$python" table.py "$OUT" || failed+=(TRACES.md)
 if ((${#failed[@]})); then
   echo "failed: ${failed[*]}" >&2
   exit 1

@@ -190,7 +190,7 @@ class Client:
         self._engine = engine
 
     async def send(self, name: str, load: Load) -> tuple[list[Record], float]:
-        """All requests of a load, at most `load.concurrency` at once: their records, and the seconds it took."""
+        """All requests of a load, `load.concurrency` at once: their records, and the seconds it took."""
         gate = asyncio.Semaphore(load.concurrency)
         sampling = sampling_params(load)
         begin = time.perf_counter()
@@ -214,7 +214,7 @@ class Client:
 
 
 def sampling_params(load: Load) -> Any:
-    """vLLM's SamplingParams: exactly `load.output_len` tokens, handed over as they come."""
+    """Sampling parameters for vLLM: exactly `load.output_len` tokens, handed over as they come."""
     from vllm import SamplingParams  # noqa: PLC0415 - heavy
     from vllm.sampling_params import RequestOutputKind  # noqa: PLC0415
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, Protocol, TypeVar
 
 import torch
 
 from server.batch import Batch
 from server.configs import Settings, buckets
 from server.inputs import Inputs, Streams, decode_ints
-from server.model import Decoder
+from server.model import Carry, Decoder
 from server.scheduler import Request
 
 WARM_UP_RUNS: Final = 2
@@ -45,24 +45,58 @@ class EagerExecution:
 
 
 Replay = Callable[[], torch.Tensor]
+Result = TypeVar("Result")
+
+
+class Recorder(Protocol):
+    """Records the device work of a function, so that it can be replayed into the same memory."""
+
+    def record(self, work: Callable[[], Result]) -> tuple[Result, Callable[[], None]]:
+        """What `work` returns (not computed yet), and a function that computes it anew."""
+
+    def settle(self) -> None:
+        """Wait until the device has nothing left to do."""
+
+
+class CudaRecorder:
+    """Captures into CUDA graphs that share one memory pool: no two of them run at once."""
+
+    def __init__(self) -> None:
+        self._pool = torch.cuda.graph_pool_handle()
+
+    def record(self, work: Callable[[], Result]) -> tuple[Result, Callable[[], None]]:
+        """See Recorder; captures from the current stream, which must not be the default one.
+
+        `torch.cuda.graph` would also collect garbage and empty the allocator's cache, for every piece anew.
+        `thread_local`: the readback worker may be waiting for an event while this thread captures.
+        """
+        graph = torch.cuda.CUDAGraph()
+        graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+        try:
+            result = work()
+        finally:
+            graph.capture_end()
+        return result, graph.replay
+
+    def settle(self) -> None:
+        """See Recorder."""
+        torch.cuda.synchronize()
 
 
 class GraphExecution:
     """Steps captured once for each batch size; smaller batches are padded to the next size.
 
-    Graphs read their inputs from one fixed buffer, which each step fills with one copy on the device. They
-    share one memory pool: two of them never run at once.
+    Graphs read their inputs from one fixed buffer, which each step fills with one copy on the device.
     """
 
-    def __init__(self, model: Decoder, inputs: Inputs, settings: Settings) -> None:
+    def __init__(self, model: Decoder, inputs: Inputs, settings: Settings, recorder: Recorder) -> None:
         self._model = model
         self._inputs = inputs
+        self._recorder = recorder
         self._sizes = buckets(settings.max_seqs)
         self._capture = self._capture_pieces if settings.execution == "piecewise" else self._capture_whole
-        self._static = torch.zeros(
-            decode_ints(settings.max_seqs, True), dtype=torch.int32, device=model.device
-        )
-        self._pool = torch.cuda.graph_pool_handle()
+        ints = decode_ints(settings.max_seqs, True)
+        self._static = torch.zeros(ints, dtype=torch.int32, device=model.device)
         self._replays: dict[tuple[int, bool], Replay] = {}
 
     def prepare(self, sampled: bool) -> None:
@@ -87,7 +121,7 @@ class GraphExecution:
             batch = self._inputs.decode_batch(static, size)
             for _ in range(WARM_UP_RUNS):
                 self._model.forward(batch)
-            torch.cuda.synchronize()
+            self._recorder.settle()
             self._replays[key] = self._capture(batch)
         return self._replays[key]
 
@@ -99,26 +133,11 @@ class GraphExecution:
         rows += [0] * (decode_ints(size, sampled) - len(rows))
         return torch.tensor(rows, dtype=torch.int32)
 
-    @contextlib.contextmanager
-    def _capturing(self, graph: Any) -> Iterator[None]:
-        """Capture what the forward stream, which is the current one, is given inside.
-
-        `torch.cuda.graph` would also collect garbage and empty the allocator's cache, for every piece anew.
-        `thread_local`: the readback worker may be waiting for an event while this thread captures.
-        """
-        graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
-        try:
-            yield
-        finally:
-            graph.capture_end()
-
     def _capture_whole(self, batch: Batch) -> Replay:
-        graph = torch.cuda.CUDAGraph()
-        with self._capturing(graph):
-            tokens = self._model.forward(batch)
+        tokens, run = self._recorder.record(lambda: self._model.forward(batch))
 
         def replay() -> torch.Tensor:
-            graph.replay()
+            run()
             return tokens
 
         return replay
@@ -126,28 +145,28 @@ class GraphExecution:
     def _capture_pieces(self, batch: Batch) -> Replay:
         """Capture each piece; attention runs between them, its result copied to where the next one reads."""
         model = self._model
-        graphs: list[Any] = []
+        runs: list[Callable[[], None]] = []
         queries: list[torch.Tensor] = []
         results: list[torch.Tensor] = []
-        carry, attended = None, None
-        kept = []
+        carries: list[Carry | None] = [None]
+        out = batch.ids
         for index in range(model.pieces):
-            graph = torch.cuda.CUDAGraph()
-            with self._capturing(graph):
-                carry, out = model.piece(index, batch, carry, attended)
-            graphs.append(graph)
-            kept.append(carry)
+            attended = results[-1] if results else None
+            piece = partial(model.piece, index, batch, carries[-1], attended)
+            (carry, out), run = self._recorder.record(piece)
+            runs.append(run)
+            carries.append(carry)
             if index < model.config.layers:
-                attended = torch.empty(out.shape, dtype=out.dtype, device=out.device)
                 queries.append(out)
-                results.append(attended)
+                results.append(torch.empty(out.shape, dtype=out.dtype, device=out.device))
         tokens = out
 
-        def replay(kept: Sequence[Any] = tuple(kept)) -> torch.Tensor:  # `kept` holds the graphs' memory
+        # The carries stay alive with this function: a later capture must not be given their memory.
+        def replay(_carries: Sequence[Carry | None] = tuple(carries)) -> torch.Tensor:
             for layer, query in enumerate(queries):
-                graphs[layer].replay()
+                runs[layer]()
                 results[layer].copy_(model.attend(layer, batch, query))
-            graphs[-1].replay()
+            runs[-1]()
             return tokens
 
         return replay
@@ -163,4 +182,4 @@ def make_execution(model: Decoder, inputs: Inputs, streams: Streams, settings: S
         return EagerExecution(model, inputs)
     if not streams.gpu:
         raise ValueError(f"--execution {settings.execution} needs a GPU; use --execution eager")
-    return GraphExecution(model, inputs, settings)
+    return GraphExecution(model, inputs, settings, CudaRecorder())
