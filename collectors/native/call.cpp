@@ -82,11 +82,16 @@ uint8_t memory_kind(uint64_t pointer) {
   if (!query || query(2, wanted, answers, pointer) != CUDA_SUCCESS) return kMemUnknown;
   if (managed) return kManaged;
   switch (type) {
-    case CU_MEMORYTYPE_HOST: return kPinned;
-    case CU_MEMORYTYPE_DEVICE: return kDevice;
-    case CU_MEMORYTYPE_ARRAY: return kArray;
-    case CU_MEMORYTYPE_UNIFIED: return kManaged;
-    default: return kPageable;  // the driver does not know it
+    case CU_MEMORYTYPE_HOST:
+      return kPinned;
+    case CU_MEMORYTYPE_DEVICE:
+      return kDevice;
+    case CU_MEMORYTYPE_ARRAY:
+      return kArray;
+    case CU_MEMORYTYPE_UNIFIED:
+      return kManaged;
+    default:
+      return kPageable;  // the driver does not know it
   }
 }
 
@@ -158,12 +163,24 @@ void finish(Call& c, Shape shape) {
       }
       break;
     }
-    case Shape::set_8: c.bytes = last_size(c); break;
-    case Shape::set_16: c.bytes = product(last_size(c), 2); break;
-    case Shape::set_32: c.bytes = product(last_size(c), 4); break;
-    case Shape::set_2d_8: c.bytes = set_2d(c, 1); break;
-    case Shape::set_2d_16: c.bytes = set_2d(c, 2); break;
-    case Shape::set_2d_32: c.bytes = set_2d(c, 4); break;
+    case Shape::set_8:
+      c.bytes = last_size(c);
+      break;
+    case Shape::set_16:
+      c.bytes = product(last_size(c), 2);
+      break;
+    case Shape::set_32:
+      c.bytes = product(last_size(c), 4);
+      break;
+    case Shape::set_2d_8:
+      c.bytes = set_2d(c, 1);
+      break;
+    case Shape::set_2d_16:
+      c.bytes = set_2d(c, 2);
+      break;
+    case Shape::set_2d_32:
+      c.bytes = set_2d(c, 4);
+      break;
   }
 }
 

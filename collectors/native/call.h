@@ -102,10 +102,12 @@ void read(Call& c, CUDA_MEMCPY3D_BATCH_OP* operations);
 template <class T>
 inline void read(Call&, T) {}
 
-// Kind of the memory behind a pointer, as the driver knows it: a page-locked pointer is pinned, an unknown one pageable.
+// Kind of the memory behind a pointer, as the driver knows it: a page-locked pointer is pinned, an unknown
+// one pageable.
 uint8_t memory_kind(uint64_t pointer);
 
-// Completes bytes, direction and memory kinds once all arguments are read. Asks the driver about host pointers only.
+// Completes bytes, direction and memory kinds once all arguments are read. Asks the driver about host
+// pointers only.
 void finish(Call& c, Shape shape);
 
 }  // namespace cctrace

@@ -68,8 +68,8 @@ Config read() {
 }  // namespace
 
 const Config& config() {
-  // Leaked: it is read until the very end of the process, after static destructors. The strings are copied because a
-  // program may change its environment.
+  // Leaked: it is read until the very end of the process, after static destructors. The strings are copied
+  // because a program may change its environment.
   static const Config* const c = [] {
     auto* copy = new Config(read());
     for (const char** s : {&copy->spool, &copy->step_pattern, &copy->libcupti}) {

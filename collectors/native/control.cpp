@@ -35,7 +35,8 @@ void attach() {
   // A shorter file would turn a read into SIGBUS.
   if (fstat(fd, &s) == 0 && s.st_size >= static_cast<off_t>(sizeof(Control))) {
     void* p = mmap(nullptr, sizeof(Control), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (p != MAP_FAILED && static_cast<Control*>(p)->magic == kControlMagic) g_page = static_cast<Control*>(p);
+    if (p != MAP_FAILED && static_cast<Control*>(p)->magic == kControlMagic)
+      g_page = static_cast<Control*>(p);
   }
   close(fd);
 }

@@ -1,5 +1,5 @@
-// The doors through which libraries reach the driver: dlsym, and cuGetProcAddress in both its versions. (The third, the
-// symbols themselves, is at the end of interposer.cpp.)
+// The doors through which libraries reach the driver: dlsym, and cuGetProcAddress in both its versions. (The
+// third, the symbols themselves, is at the end of interposer.cpp.)
 #include <cuda.h>
 #include <string.h>
 
@@ -17,7 +17,8 @@ using LookV2 = CUresult (*)(const char*, void**, int, cuuint64_t, CUdriverProcAd
 constexpr int kFiveArguments = 12000;
 
 CUresult look_v1(const char* name, void** out, int version, cuuint64_t flags);
-CUresult look_v2(const char* name, void** out, int version, cuuint64_t flags, CUdriverProcAddressQueryResult* status);
+CUresult look_v2(const char* name, void** out, int version, cuuint64_t flags,
+                 CUdriverProcAddressQueryResult* status);
 
 void wrap(const char* name, void** out, int version, cuuint64_t flags) {
   if (!name || !out || !*out) return;
@@ -26,7 +27,8 @@ void wrap(const char* name, void** out, int version, cuuint64_t flags) {
   } else if (!strcmp(name, "cuGetProcAddress_v2")) {
     *out = reinterpret_cast<void*>(look_v2);
   } else {
-    *out = interposer::wrap_name(name, version, (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0, *out);
+    *out = interposer::wrap_name(name, version, (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0,
+                                 *out);
   }
 }
 
@@ -38,7 +40,8 @@ CUresult look_v1(const char* name, void** out, int version, cuuint64_t flags) {
   return result;
 }
 
-CUresult look_v2(const char* name, void** out, int version, cuuint64_t flags, CUdriverProcAddressQueryResult* status) {
+CUresult look_v2(const char* name, void** out, int version, cuuint64_t flags,
+                 CUdriverProcAddressQueryResult* status) {
   static const auto real = driver::function<LookV2>("cuGetProcAddress_v2");
   if (!real) return CUDA_ERROR_NOT_FOUND;
   const CUresult result = real(name, out, version, flags, status);
@@ -61,10 +64,12 @@ EXPORTED CUresult cuGetProcAddress_v2(const char* name, void** out, int version,
   return cctrace::look_v2(name, out, version, flags, status);
 }
 
-// What dlsym answers for the driver's names; null: not ours, the C library answers. Called from the assembly below.
+// What dlsym answers for the driver's names; null: not ours, the C library answers. Called from the assembly
+// below.
 extern "C" __attribute__((visibility("hidden"), used)) void* cctrace_dlsym(void* handle, const char* name) {
   using namespace cctrace;
-  if (!name || name[0] != 'c' || name[1] != 'u' || name[2] < 'A' || name[2] > 'Z' || !config().spool) return nullptr;
+  if (!name || name[0] != 'c' || name[1] != 'u' || name[2] < 'A' || name[2] > 'Z' || !config().spool)
+    return nullptr;
   void* real = driver::real_dlsym(handle, name);
   if (!real) return nullptr;
   if (!strcmp(name, "cuGetProcAddress")) return reinterpret_cast<void*>(look_v1);
@@ -73,7 +78,8 @@ extern "C" __attribute__((visibility("hidden"), used)) void* cctrace_dlsym(void*
   return wrapped == real ? nullptr : wrapped;
 }
 
-// A tail jump keeps the caller's return address, by which the C library decides what RTLD_NEXT and RTLD_DEFAULT mean.
+// A tail jump keeps the caller's return address, by which the C library decides what RTLD_NEXT and
+// RTLD_DEFAULT mean.
 asm(".text\n"
     ".globl dlsym\n"
     ".type dlsym,@function\n"

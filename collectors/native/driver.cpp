@@ -17,13 +17,14 @@ namespace {
 
 using Dlsym = void* (*)(void*, const char*);
 
-// dlvsym is not wrapped by us, so it finds the C library's dlsym behind ours. The versions: since glibc 2.34 it lives in
-// libc itself; before, in libdl.
+// dlvsym is not wrapped by us, so it finds the C library's dlsym behind ours. The versions: since glibc 2.34
+// it lives in libc itself; before, in libdl.
 void* find_dlsym() {
   for (const char* version : {"GLIBC_2.34", "GLIBC_2.2.5"}) {
     if (void* f = dlvsym(RTLD_NEXT, "dlsym", version)) return f;
   }
-  static const char message[] = "cctrace: the C library's dlsym was not found; unset LD_PRELOAD to run without recording\n";
+  static const char message[] =
+      "cctrace: the C library's dlsym was not found; unset LD_PRELOAD to run without recording\n";
   if (write(2, message, sizeof message - 1) < 0) abort();
   abort();
 }

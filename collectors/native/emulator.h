@@ -9,8 +9,8 @@
 namespace cctrace {
 namespace emulator {
 
-// Called between the real call and the end of its record, so that the charge is part of the call, as it would be there.
-// Fills the memory kinds of a copy when it needs them.
+// Called between the real call and the end of its record, so that the charge is part of the call, as it would
+// be there. Fills the memory kinds of a copy when it needs them.
 void charge(Operation operation, Call& call, Shape shape, CUstream stream, bool synchronous);
 
 }  // namespace emulator

@@ -28,7 +28,8 @@ void capture_begun(CUstream stream);
 void capture_into_graph_begun();
 }  // namespace detail
 
-// After a call about graphs; returns the handle that identifies its subject. Told apart by their argument types.
+// After a call about graphs; returns the handle that identifies its subject. Told apart by their argument
+// types.
 template <class... A>
 uint64_t after_call(CUresult result, CUgraphExec* executable, CUgraph graph, A...) {  // cuGraphInstantiate…
   if (result != CUDA_SUCCESS || !executable) return 0;
@@ -70,7 +71,8 @@ inline uint64_t after_call(CUresult result, CUstream stream) {  // cuStreamBegin
   if (result == CUDA_SUCCESS) detail::capture_begun(stream);
   return 0;
 }
-inline uint64_t after_call(CUresult result, CUstream stream, CUstreamCaptureMode) {  // cuStreamBeginCapture_v2
+inline uint64_t after_call(CUresult result, CUstream stream,
+                           CUstreamCaptureMode) {  // cuStreamBeginCapture_v2
   return after_call(result, stream);
 }
 

@@ -27,9 +27,11 @@ struct Api {
   Operation operation;
   Shape shape;
   uint8_t flags;
+  bool charged;  // the emulator may charge it; false only where the recorder measures itself
   mutable std::atomic<uint32_t> string_id{0};
 
-  constexpr Api(const char* s, const char* x, Operation o, Shape h, uint8_t f) : symbol(s), suffix(x), operation(o), shape(h), flags(f) {}
+  constexpr Api(const char* s, const char* x, Operation o, Shape h, uint8_t f, bool c = true)
+      : symbol(s), suffix(x), operation(o), shape(h), flags(f), charged(c) {}
 
   uint32_t name() const {
     uint32_t id = string_id.load(std::memory_order_relaxed);
@@ -43,11 +45,15 @@ struct Api {
 
 constexpr bool is_submission(Operation o) { return o >= Operation::kernel && o <= Operation::unknown; }
 // Followed also outside the window of a recording: what is captured before it is replayed inside it.
-constexpr bool is_about_graphs(Operation o) { return o >= Operation::capture_begin && o <= Operation::graph_build; }
-constexpr bool is_blocking_wait(Operation o) { return o >= Operation::stream_sync && o <= Operation::context_sync; }
+constexpr bool is_about_graphs(Operation o) {
+  return o >= Operation::capture_begin && o <= Operation::graph_build;
+}
+constexpr bool is_blocking_wait(Operation o) {
+  return o >= Operation::stream_sync && o <= Operation::context_sync;
+}
 
-// Handle 0 means the legacy default stream, or the thread's own one in the per-thread flavour of a call. Every thread's
-// own stream is a stream of its own; no pointer has the value 2 in its low half.
+// Handle 0 means the legacy default stream, or the thread's own one in the per-thread flavour of a call.
+// Every thread's own stream is a stream of its own; no pointer has the value 2 in its low half.
 inline uint64_t stream_key(uint64_t handle, bool per_thread) {
   constexpr uint64_t kLegacy = 1, kPerThread = 2;
   if (handle == kPerThread || (handle == 0 && per_thread)) {
@@ -62,8 +68,10 @@ template <Operation kOperation, Shape kShape, class F, class... A>
 CUresult record_call(const Api& api, bool per_thread, F real, A... arguments) {
   Call c;
   (read(c, arguments), ...);
-  const CUstream stream = per_thread && !c.stream ? CU_STREAM_PER_THREAD : reinterpret_cast<CUstream>(c.stream);
-  const bool captured = is_submission(kOperation) && graphs::captures_active() && graphs::is_capturing(stream);
+  const CUstream stream =
+      per_thread && !c.stream ? CU_STREAM_PER_THREAD : reinterpret_cast<CUstream>(c.stream);
+  const bool captured =
+      is_submission(kOperation) && graphs::captures_active() && graphs::is_capturing(stream);
   ThreadState* state = recorder::thread_state();
 
   if constexpr (kOperation == Operation::capture_begin) stamps::before_capture(stream);
@@ -76,8 +84,8 @@ CUresult record_call(const Api& api, bool per_thread, F real, A... arguments) {
   Record r{};
   r.start_ns = monotonic_ns();
   const CUresult result = real(arguments...);
-  const Emulation& emulated = config().emulation;
-  if (emulated.active && !captured) emulator::charge(kOperation, c, kShape, stream, (api.flags & kSynchronous) != 0);
+  if (api.charged && !captured && config().emulation.active)
+    emulator::charge(kOperation, c, kShape, stream, (api.flags & kSynchronous) != 0);
   r.end_ns = monotonic_ns();
 
   if constexpr (is_blocking_wait(kOperation)) stamps::after_wait(state);
@@ -116,12 +124,15 @@ void observe_before(const char* symbol, A...) {
   if (symbol[2] == 'C' || symbol[2] == 'D') stamps::on_contexts_ending();  // cuCtx…, cuDevicePrimaryCtx…
 }
 
+inline void observe_before(const char*, CUstream) { stamps::on_streams_ending(); }  // cuStreamDestroy
+
 template <class... A>
 void observe_after(const char*, CUresult result, CUstream* stream, A...) {
   if (result == CUDA_SUCCESS && stream) on_stream_created(bits(*stream));
 }
 inline void observe_after(const char*, CUresult, CUmodule) { names::forget(); }
 inline void observe_after(const char*, CUresult, CUlibrary) { names::forget(); }
+inline void observe_after(const char*, CUresult, CUstream) {}
 inline void observe_after(const char*, CUresult, CUcontext) {}
 inline void observe_after(const char*, CUresult, CUdevice) {}
 

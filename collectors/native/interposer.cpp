@@ -103,14 +103,14 @@ struct Entry {
 #define CCTRACE_HOOK(operation, version, symbol, type, shape, per_thread) \
   Hook<k_##symbol##_##version, per_thread, cctrace::Operation::operation, cctrace::Shape::shape, type>
 const Entry kEntries[] = {
-#define API(operation, name, version, symbol, suffix, type, shape, flags)                                   \
-  {#name,                                                                                                   \
-   version,                                                                                                 \
-   #symbol,                                                                                                 \
-   suffix,                                                                                                  \
-   {reinterpret_cast<void*>(CCTRACE_HOOK(operation, version, symbol, type, shape, false)::call),            \
-    reinterpret_cast<void*>(CCTRACE_HOOK(operation, version, symbol, type, shape, true)::call)},            \
-   {&CCTRACE_HOOK(operation, version, symbol, type, shape, false)::real,                                    \
+#define API(operation, name, version, symbol, suffix, type, shape, flags)                        \
+  {#name,                                                                                        \
+   version,                                                                                      \
+   #symbol,                                                                                      \
+   suffix,                                                                                       \
+   {reinterpret_cast<void*>(CCTRACE_HOOK(operation, version, symbol, type, shape, false)::call), \
+    reinterpret_cast<void*>(CCTRACE_HOOK(operation, version, symbol, type, shape, true)::call)}, \
+   {&CCTRACE_HOOK(operation, version, symbol, type, shape, false)::real,                         \
     &CCTRACE_HOOK(operation, version, symbol, type, shape, true)::real}},
 #include "driver_api.def"
 #undef API
@@ -130,7 +130,8 @@ bool is_suffixed(const char* text, const char* stem, const char* suffix) {
 bool same_as_newest_known(const char* name, bool per_thread, void* real) {
   using Look = CUresult (*)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*);
   static const auto look = driver::function<Look>("cuGetProcAddress_v2");
-  const cuuint64_t flags = per_thread ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : CU_GET_PROC_ADDRESS_DEFAULT;
+  const cuuint64_t flags =
+      per_thread ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : CU_GET_PROC_ADDRESS_DEFAULT;
   void* known = nullptr;
   return look && look(name, &known, CUDA_VERSION, flags, nullptr) == CUDA_SUCCESS && known == real;
 }
@@ -162,17 +163,18 @@ void* wrap_name(const char* name, int version, bool per_thread, void* real) {
   return use(*best, per_thread && *best->suffix ? 1 : 0, real);
 }
 
-// The third door: libraries linked with -lcuda reach the driver through these symbols. A symbol can stand in two rows.
-#define CCTRACE_JUMP(symbol, slot)                                                                     \
-  asm(".ifndef " symbol "\n.text\n.globl " symbol "\n.type " symbol ",@function\n" symbol              \
+// The third door: libraries linked with -lcuda reach the driver through these symbols. A symbol can stand in
+// two rows.
+#define CCTRACE_JUMP(symbol, slot)                                                        \
+  asm(".ifndef " symbol "\n.text\n.globl " symbol "\n.type " symbol ",@function\n" symbol \
       ":\n endbr64\n jmp *" slot "(%rip)\n.size " symbol ",.-" symbol "\n.endif\n");
-#define API(operation, name, version, symbol, suffix, type, shape, flags)                                          \
-  extern "C" {                                                                                                     \
-  __attribute__((visibility("hidden"), used)) void* cctrace_door_##symbol##_##version[2] = {                       \
+#define API(operation, name, version, symbol, suffix, type, shape, flags)                          \
+  extern "C" {                                                                                     \
+  __attribute__((visibility("hidden"), used)) void* cctrace_door_##symbol##_##version[2] = {       \
       reinterpret_cast<void*>(CCTRACE_HOOK(operation, version, symbol, type, shape, false)::call), \
       reinterpret_cast<void*>(CCTRACE_HOOK(operation, version, symbol, type, shape, true)::call)}; \
-  }                                                                                                                \
-  CCTRACE_JUMP(#symbol, "cctrace_door_" #symbol "_" #version)                                                      \
+  }                                                                                                \
+  CCTRACE_JUMP(#symbol, "cctrace_door_" #symbol "_" #version)                                      \
   CCTRACE_JUMP(#symbol suffix, "8+cctrace_door_" #symbol "_" #version)
 #include "driver_api.def"
 #undef API

@@ -4,8 +4,8 @@
 namespace cctrace {
 namespace interposer {
 
-// Our wrapper for an exported symbol of libcuda, given what the program would get without us; `real` itself if the symbol
-// is none of ours.
+// Our wrapper for an exported symbol of libcuda, given what the program would get without us; `real` itself
+// if the symbol is none of ours.
 void* wrap_symbol(const char* symbol, void* real);
 
 // The same for a name and version asked of cuGetProcAddress.

@@ -65,7 +65,8 @@ void drain_one(ThreadState& s) {
   const uint32_t head = s.head.load(std::memory_order_acquire);
   while (tail != head) {
     const uint32_t at = tail % ThreadState::kCapacity;
-    const uint32_t count = head - tail < ThreadState::kCapacity - at ? head - tail : ThreadState::kCapacity - at;
+    const uint32_t count =
+        head - tail < ThreadState::kCapacity - at ? head - tail : ThreadState::kCapacity - at;
     spool::write(&s.records[at], count);
     tail += count;
     s.tail.store(tail, std::memory_order_release);
@@ -211,7 +212,8 @@ bool recording() { return g_recording.load(std::memory_order_relaxed); }
 ThreadState* thread_state() {
   if (t_state) return t_state;
   // Not malloc: the program may have replaced it, and this may run inside its allocator's own calls.
-  void* memory = mmap(nullptr, sizeof(ThreadState), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* memory =
+      mmap(nullptr, sizeof(ThreadState), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
   t_state = new (memory) ThreadState;
   pthread_setspecific(g_thread_key, t_state);

@@ -8,7 +8,8 @@
 namespace cctrace {
 namespace recorder {
 
-// Starts recording in this process if it is to be recorded; cheap when it runs already. False: record nothing.
+// Starts recording in this process if it is to be recorded; cheap when it runs already. False: record
+// nothing.
 bool start();
 
 // True while records are wanted: started, inside the window, no limit reached, not in a forked child.

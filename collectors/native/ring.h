@@ -31,6 +31,7 @@ struct ThreadState {
   uint32_t steps = 0;
   uint64_t eager_tag = 0;
   uint64_t eager_stream = 0;
+  uint32_t eager_endings = 0;
   bool marks_steps = false;
   bool launched_graph = false;
   bool eager_armed = false;

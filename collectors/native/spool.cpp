@@ -46,8 +46,8 @@ bool is_ours(const File& f, int fd) {
   return fstat(fd, &s) == 0 && s.st_dev == f.device && s.st_ino == f.inode;
 }
 
-// Programs that become daemons close every descriptor, and may then get our number for a file of their own: it is
-// looked at before each use, and the spool opened again if need be.
+// Programs that become daemons close every descriptor, and may then get our number for a file of their own:
+// it is looked at before each use, and the spool opened again if need be.
 void keep_open(File& f) {
   if (is_ours(f, f.fd)) return;
   f.fd = ::open(f.path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
@@ -65,7 +65,8 @@ void append(File& f, const void* data, size_t size) {
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
       f.failed = true;
-      recorder::warn_once("cannot write the recording (%s): the rest of this process is not recorded", strerror(errno));
+      recorder::warn_once("cannot write the recording (%s): the rest of this process is not recorded",
+                          strerror(errno));
       break;
     }
     p += n;
@@ -118,7 +119,8 @@ void process_name(char (&name)[32]) {
 bool open(uint64_t image_start_ns) {
   char path[4096];
   const uint64_t now = monotonic_ns();
-  int n = snprintf(path, sizeof path, "%s/%d-%llu.spool", config().spool, getpid(), static_cast<unsigned long long>(now));
+  int n = snprintf(path, sizeof path, "%s/%d-%llu.spool", config().spool, getpid(),
+                   static_cast<unsigned long long>(now));
   if (n < 0 || static_cast<size_t>(n) >= sizeof path) return false;
   int fd = ::open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
   if (fd < 0) {

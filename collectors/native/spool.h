@@ -9,7 +9,8 @@
 namespace cctrace {
 namespace spool {
 
-// Creates <spool>/<pid>-<monotonic ns>.spool and writes its header. False (and one message) if that is impossible.
+// Creates <spool>/<pid>-<monotonic ns>.spool and writes its header. False (and one message) if that is
+// impossible.
 bool open(uint64_t image_start_ns);
 
 // True between open() and the first failed write, in the process that opened it.
@@ -27,7 +28,8 @@ void note_state(const char* key, const char* value, uint64_t number = 0);
 // Records that were not kept.
 void note_loss(const char* reason, uint64_t count);
 
-// Writes the name that the process has now, if it is new: servers set it late. Only from the writer thread and open().
+// Writes the name that the process has now, if it is new: servers set it late. Only from the writer thread
+// and open().
 void note_process_name();
 
 // Forgets the file in a forked child, without touching the parent's.

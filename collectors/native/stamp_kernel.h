@@ -4,8 +4,8 @@
 namespace cctrace {
 namespace stamps {
 
-// cctrace_stamp(ring, payload, mask): takes the next index from the ring's head and stores {%globaltimer, payload << 32 |
-// index} there. The index in the entry tells the reader whether it was already written.
+// cctrace_stamp(ring, payload, mask): takes the next index from the ring's head and stores {%globaltimer,
+// payload << 32 | index} there. The index in the entry tells the reader whether it was already written.
 constexpr char kStampName[] = "cctrace_stamp";
 constexpr char kStampPtx[] = R"(
 .version 7.0

@@ -13,10 +13,12 @@ namespace cctrace {
 namespace stamps {
 namespace {
 
-// 65536 entries, 1 MiB: a server that replays 30 graphs a step at 500 steps a second fills it in two seconds, and it is
-// read every second.
+// 65536 entries, 1 MiB: a server that replays 30 graphs a step at 500 steps a second fills it in two seconds,
+// and it is read every second.
 constexpr uint32_t kCapacity = 1u << 16;
 constexpr uint64_t kRingBytes = kHeaderBytes + uint64_t{kCapacity} * kEntryBytes;
+// The tightest of so many readings is kept.
+constexpr int kClockRounds = 8;
 constexpr uint64_t kProbeBytes = kHeaderBytes + kEntryBytes;
 
 struct Entry {
@@ -28,24 +30,25 @@ static_assert(sizeof(Entry) == kEntryBytes, "as the kernel writes it");
 
 // The few driver functions that stamps need, past our own wrappers.
 struct Functions {
-#define CCTRACE_STAMP_FUNCTIONS(X)                                                                                     \
-  X(cuLibraryLoadData, CUresult (*)(CUlibrary*, const void*, CUjit_option*, void**, unsigned, CUlibraryOption*, void**, \
-                                    unsigned))                                                                          \
-  X(cuLibraryGetKernel, CUresult (*)(CUkernel*, CUlibrary, const char*))                                                \
-  X(cuKernelGetFunction, CUresult (*)(CUfunction*, CUkernel))                                                           \
-  X(cuLaunchKernel, CUresult (*)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,      \
-                                 CUstream, void**, void**))                                                             \
-  X(cuMemAlloc_v2, CUresult (*)(CUdeviceptr*, size_t))                                                                  \
-  X(cuMemsetD8Async, CUresult (*)(CUdeviceptr, unsigned char, size_t, CUstream))                                        \
-  X(cuMemcpyDtoHAsync_v2, CUresult (*)(void*, CUdeviceptr, size_t, CUstream))                                           \
-  X(cuStreamCreate, CUresult (*)(CUstream*, unsigned))                                                                  \
-  X(cuStreamSynchronize, CUresult (*)(CUstream))                                                                        \
-  X(cuCtxGetDevice, CUresult (*)(CUdevice*))                                                                            \
-  X(cuCtxSetCurrent, CUresult (*)(CUcontext))                                                                           \
-  X(cuCtxPushCurrent_v2, CUresult (*)(CUcontext))                                                                       \
-  X(cuCtxPopCurrent_v2, CUresult (*)(CUcontext*))                                                                       \
+#define CCTRACE_STAMP_FUNCTIONS(X)                                                                       \
+  X(cuLibraryLoadData, CUresult (*)(CUlibrary*, const void*, CUjit_option*, void**, unsigned,            \
+                                    CUlibraryOption*, void**, unsigned))                                 \
+  X(cuLibraryGetKernel, CUresult (*)(CUkernel*, CUlibrary, const char*))                                 \
+  X(cuKernelGetFunction, CUresult (*)(CUfunction*, CUkernel))                                            \
+  X(cuLaunchKernel, CUresult (*)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
+                                 unsigned, CUstream, void**, void**))                                    \
+  X(cuMemAlloc_v2, CUresult (*)(CUdeviceptr*, size_t))                                                   \
+  X(cuMemsetD8Async, CUresult (*)(CUdeviceptr, unsigned char, size_t, CUstream))                         \
+  X(cuMemcpyDtoHAsync_v2, CUresult (*)(void*, CUdeviceptr, size_t, CUstream))                            \
+  X(cuStreamCreate, CUresult (*)(CUstream*, unsigned))                                                   \
+  X(cuStreamSynchronize, CUresult (*)(CUstream))                                                         \
+  X(cuCtxSynchronize, CUresult (*)())                                                                    \
+  X(cuCtxGetDevice, CUresult (*)(CUdevice*))                                                             \
+  X(cuCtxSetCurrent, CUresult (*)(CUcontext))                                                            \
+  X(cuCtxPushCurrent_v2, CUresult (*)(CUcontext))                                                        \
+  X(cuCtxPopCurrent_v2, CUresult (*)(CUcontext*))                                                        \
   X(cuThreadExchangeStreamCaptureMode, CUresult (*)(CUstreamCaptureMode*))
-#define X(name, ...) \
+#define X(name, ...)            \
   using name##_t = __VA_ARGS__; \
   name##_t name = driver::function<name##_t>(#name);
   CCTRACE_STAMP_FUNCTIONS(X)
@@ -69,7 +72,8 @@ CUkernel load_kernel() {
   static CUkernel kernel = nullptr;
   if (kernel) return kernel;
   CUlibrary library;
-  if (cuda().cuLibraryLoadData(&library, kStampPtx, nullptr, nullptr, 0, nullptr, nullptr, 0) != CUDA_SUCCESS) return nullptr;
+  if (cuda().cuLibraryLoadData(&library, kStampPtx, nullptr, nullptr, 0, nullptr, nullptr, 0) != CUDA_SUCCESS)
+    return nullptr;
   if (cuda().cuLibraryGetKernel(&kernel, library, kStampName) != CUDA_SUCCESS) kernel = nullptr;
   return kernel;
 }
@@ -128,11 +132,13 @@ bool Ring::create(CUcontext context) {
   then("find the device", [&] { return cuda().cuCtxGetDevice(&device); });
   then("create a stream", [&] { return cuda().cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING); });
   then("allocate the ring", [&] { return cuda().cuMemAlloc_v2(&memory_, kRingBytes + kProbeBytes); });
-  then("clear the ring", [&] { return cuda().cuMemsetD8Async(memory_, 0, kRingBytes + kProbeBytes, stream_); });
+  then("clear the ring",
+       [&] { return cuda().cuMemsetD8Async(memory_, 0, kRingBytes + kProbeBytes, stream_); });
+  then("wait for the context", [&] { return cuda().cuCtxSynchronize(); });
   then("run the kernel", [&] {
     // Code is loaded at its first launch, which must not happen inside a capture.
     return launch_into(kernel_, memory_ + kRingBytes, 0, 0, stream_) ? cuda().cuStreamSynchronize(stream_)
-                                                                       : CUDA_ERROR_LAUNCH_FAILED;
+                                                                     : CUDA_ERROR_LAUNCH_FAILED;
   });
   if (result != CUDA_SUCCESS) {
     fail(step, result);
@@ -140,7 +146,8 @@ bool Ring::create(CUcontext context) {
   }
   device_ = static_cast<uint16_t>(device);
   usable_ = true;
-  return true;
+  read_clock();
+  return usable_;
 }
 
 bool Ring::launch(uint32_t payload, CUstream stream) const {
@@ -151,7 +158,9 @@ void Ring::fail(const char* what, CUresult result) {
   usable_ = false;
   spool::note_state("stamps.state", what, static_cast<uint64_t>(result));
   // A context that is gone is the end of a program, not a fault.
-  if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_DEINITIALIZED || result == CUDA_ERROR_INVALID_CONTEXT) return;
+  if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_DEINITIALIZED ||
+      result == CUDA_ERROR_INVALID_CONTEXT)
+    return;
   recorder::warn_once("no GPU stamps: cannot %s (CUDA error %d)", what, static_cast<int>(result));
 }
 
@@ -175,8 +184,9 @@ void Ring::read() {
     spool::note_loss("stamp ring overrun", head - taken_ - kCapacity);
     taken_ = head - kCapacity;
   }
-  static std::vector<Entry> entries;
-  static std::vector<Record> records;
+  // Leaked: the writer works until after the static destructors of this library would have run.
+  static auto& entries = *new std::vector<Entry>;
+  static auto& records = *new std::vector<Record>;
   while (taken_ != head) {
     const uint64_t at = taken_ % kCapacity;
     const uint64_t count = head - taken_ < kCapacity - at ? head - taken_ : kCapacity - at;
@@ -188,7 +198,8 @@ void Ring::read() {
       if (e.index != static_cast<uint32_t>(taken_)) break;
       Record r{};
       r.kind = Kind::stamp;
-      r.flags = static_cast<uint8_t>((e.payload & kEnd ? kStampEnd : 0) | (e.payload & kEager ? kEagerStamp : 0));
+      r.flags =
+          static_cast<uint8_t>((e.payload & kEnd ? kStampEnd : 0) | (e.payload & kEager ? kEagerStamp : 0));
       r.start_ns = r.end_ns = e.time;
       r.object = e.payload & kTagMask;
       r.bytes = taken_;
@@ -201,14 +212,14 @@ void Ring::read() {
   }
 }
 
-void Ring::read_clock(int rounds) {
+void Ring::read_clock() {
   if (!usable_) return;
   Current current(context_);
   if (!current) return;
   const CUdeviceptr probe = memory_ + kRingBytes;
   Record best{};
   best.bytes = UINT64_MAX;
-  for (int i = 0; i < rounds && usable_; i++) {
+  for (int i = 0; i < kClockRounds && usable_; i++) {
     const uint64_t before = monotonic_ns();
     if (!launch_into(kernel_, probe, 0, 0, stream_)) return;
     const CUresult result = cuda().cuStreamSynchronize(stream_);

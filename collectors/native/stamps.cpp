@@ -17,7 +17,6 @@ namespace {
 
 constexpr int kMaxContexts = 32;
 constexpr int kMaxCaptures = 64;  // at the same time
-constexpr int kFirstClockRounds = 8, kClockRounds = 3;
 
 struct Capture {
   CUstream stream;
@@ -34,6 +33,9 @@ int g_ring_count = 0;
 Capture g_captures[kMaxCaptures];
 int g_capture_count = 0;
 uint64_t g_stamped = 0, g_skipped = 0, g_noted = 0;
+
+// How often a stream or a context has gone away; guarded as well.
+uint32_t g_endings = 0;
 
 std::atomic<uint32_t> g_next_tag{1};
 
@@ -91,10 +93,14 @@ bool drop_from_empty_graph(CUgraph graph) {
   return true;
 }
 
-bool launch_now(ThreadState* state, uint32_t payload, CUstream stream) {
+// Eager stamps pause while anything captures: on a capturing stream they would become part of the graph, and
+// on the legacy stream they would break the capture.
+bool open_eager(ThreadState* state, uint32_t tag, CUstream stream) {
   std::lock_guard<std::mutex> lock(g_mutex);
-  Ring* ring = ring_for(stream, state->eager_tag == 0);
-  return ring && ring->launch(payload, stream);
+  if (graphs::captures_active()) return false;
+  Ring* ring = ring_for(stream, true);
+  state->eager_endings = g_endings;
+  return ring && ring->launch(kEager | tag, stream);
 }
 
 // A stamp costs two launches per sampled step; steps of graphs carry theirs inside.
@@ -106,8 +112,13 @@ void arm(ThreadState* state, uint32_t count) {
 void close_eager(ThreadState* state) {
   if (!state->eager_tag) return;
   const auto stream = reinterpret_cast<CUstream>(state->eager_stream);
-  launch_now(state, kEager | kEnd | static_cast<uint32_t>(state->eager_tag), stream);
+  const uint32_t payload = kEager | kEnd | static_cast<uint32_t>(state->eager_tag);
   state->eager_tag = 0;
+  std::lock_guard<std::mutex> lock(g_mutex);
+  // The stream may be the one that has gone: the step stays without an end.
+  if (graphs::captures_active() || state->eager_endings != g_endings) return;
+  Ring* ring = ring_for(stream, false);
+  if (ring) ring->launch(payload, stream);
 }
 
 void note_counts() {
@@ -179,7 +190,7 @@ void before_launch(ThreadState* state, CUstream stream) {
   if (!state || !state->eager_armed) return;
   state->eager_armed = false;
   const uint32_t tag = next_tag();
-  if (!launch_now(state, kEager | tag, stream)) return;
+  if (!open_eager(state, tag, stream)) return;
   state->eager_tag = tag;
   state->eager_stream = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(stream));
 }
@@ -199,23 +210,29 @@ void on_step_end(ThreadState* state) {
   if (state) close_eager(state);
 }
 
+void on_streams_ending() {
+  if (!enabled()) return;
+  std::lock_guard<std::mutex> lock(g_mutex);
+  g_endings++;
+}
+
 void on_contexts_ending() {
+  on_streams_ending();
   if (enabled()) on_tick();
 }
 
 void on_tick() {
   if (!enabled()) return;
   std::lock_guard<std::mutex> lock(g_mutex);
-  static int clocked = 0;
-  for (int i = 0; i < g_ring_count; i++) {
-    g_rings[i].read_clock(i >= clocked ? kFirstClockRounds : kClockRounds);
-    g_rings[i].read();
-  }
-  clocked = g_ring_count;
+  for (int i = 0; i < g_ring_count; i++) g_rings[i].read();
   note_counts();
 }
 
-void on_finish() { on_tick(); }
+void on_finish() {
+  on_tick();
+  std::lock_guard<std::mutex> lock(g_mutex);
+  for (int i = 0; i < g_ring_count; i++) g_rings[i].read_clock();
+}
 
 }  // namespace stamps
 }  // namespace cctrace

@@ -1,5 +1,5 @@
-// GPU times without CUPTI: a one-thread kernel that notes %globaltimer, as first and last node of captured graphs and
-// around sampled eager steps. Adds no host submission to a replay.
+// GPU times without CUPTI: a one-thread kernel that notes %globaltimer, as first and last node of captured
+// graphs and around sampled eager steps. Adds no host submission to a replay.
 #pragma once
 
 #include <cuda.h>
@@ -22,13 +22,17 @@ void close_capture(CUstream stream);
 // The capture of this stream ended in `graph` (null: it failed).
 void end_capture(CUstream stream, CUgraph graph);
 
-// Around sampled eager steps: from the first launch after a wait (or after a step mark) to the last one before the next.
+// Around sampled eager steps: from the first launch after a wait (or after a step mark) to the last one
+// before the next.
 void before_wait(ThreadState* state);
 void after_wait(ThreadState* state);
 void before_launch(ThreadState* state, CUstream stream);
 void after_graph(ThreadState* state);
 void on_step_begin(ThreadState* state);
 void on_step_end(ThreadState* state);
+
+// A stream may go away now: no step that is being timed may end on it.
+void on_streams_ending();
 
 // A context may go away now: read what its ring still holds.
 void on_contexts_ending();

@@ -27,8 +27,8 @@ void note(const char* what, uint64_t picoseconds) {
   spool::write(&r, 1);
 }
 
-CUresult nothing(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**,
-                 void**) {
+CUresult nothing(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,
+                 void**, void**) {
   return CUDA_SUCCESS;
 }
 
@@ -49,12 +49,12 @@ uint64_t median_picoseconds(int calls, Body body) {
 void measure() {
   ThreadState* state = recorder::thread_state();
   if (!state) return;
-  static const Api api{"tax", "", Operation::kernel, Shape::nothing, 0};
+  static const Api api{"tax", "", Operation::kernel, Shape::nothing, 0, false};
   const uint64_t ps = median_picoseconds(kCalls, [&] {
     // The writer does not run yet: the ring is emptied by hand, and nothing of this reaches the spool.
     state->head.store(0, std::memory_order_relaxed);
-    record_call<Operation::kernel, Shape::nothing>(api, 0, &nothing, nullptr, 1u, 1u, 1u, 1u, 1u, 1u, 0u, nullptr, nullptr,
-                                                 nullptr);
+    record_call<Operation::kernel, Shape::nothing>(api, 0, &nothing, nullptr, 1u, 1u, 1u, 1u, 1u, 1u, 0u,
+                                                   nullptr, nullptr, nullptr);
   });
   state->head.store(0, std::memory_order_relaxed);
   note("call", ps);
@@ -65,9 +65,9 @@ void measure_pointer_query(unsigned long long source, unsigned long long destina
   if (done.exchange(true, std::memory_order_relaxed)) return;
   volatile uint8_t sink = 0;
   note("pointer_query", median_picoseconds(16, [&] {
-         sink = memory_kind(source);
-         sink = memory_kind(destination);
-       }) / 2);
+                          sink = memory_kind(source);
+                          sink = memory_kind(destination);
+                        }) / 2);
   (void)sink;
 }
 

@@ -30,10 +30,12 @@ std::mutex g_mutex;
 
 bool starts_with(const char* text, const char* prefix) { return !strncmp(text, prefix, strlen(prefix)); }
 
-// By the driver's naming rules. Look-ups of attributes and of nodes' parameters start alike and are no submissions.
+// By the driver's naming rules. Look-ups of attributes and of nodes' parameters start alike and are no
+// submissions.
 bool looks_like_submission(const char* name) {
-  for (const char* prefix : {"cuLaunch", "cuGraphLaunch", "cuMemcpy", "cuMemset", "cuMemPrefetch", "cuMemDiscard",
-                             "cuStreamWait", "cuStreamWrite", "cuStreamBatch", "cuEventRecord"}) {
+  for (const char* prefix :
+       {"cuLaunch", "cuGraphLaunch", "cuMemcpy", "cuMemset", "cuMemPrefetch", "cuMemDiscard", "cuStreamWait",
+        "cuStreamWrite", "cuStreamBatch", "cuEventRecord"}) {
     if (starts_with(name, prefix)) return true;
   }
   const size_t length = strlen(name);
@@ -82,8 +84,8 @@ void* wrap_if_submission(const char* name, void* real) {
 }  // namespace unknown
 }  // namespace cctrace
 
-// One jump per slot: all argument registers are kept, and the stack is as the caller left it, so that any signature passes
-// through. The number of slots is kSlots.
+// One jump per slot: all argument registers are kept, and the stack is as the caller left it, so that any
+// signature passes through. The number of slots is kSlots.
 asm(".text\n"
     ".balign 16\n"
     ".hidden cctrace_unknown_first\n.globl cctrace_unknown_first\n"
