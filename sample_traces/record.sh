@@ -69,7 +69,7 @@ server_options() { # EXECUTION READBACK
   [[ $1 != graph ]] || graphs=full
   [[ $2 != sync ]] || overlap=false
   options=("${model[@]}" "${load[@]}" --set model.name=qwen3-0.6b-shape-8-layers --set load.output_len=128
-    --set scheduling.cuda_graphs=$graphs --set scheduling.overlap=$overlap --set scheduling.readback="$2")
+    --set scheduling.cuda_graphs="$graphs" --set scheduling.overlap="$overlap" --set scheduling.readback="$2")
   program=(serve.py --bench --model 0.6b --layers 8 --execution "$1" --readback "$2" --host-work-us 300
     --concurrency 16 --input-len 128 --output-len 128)
 }
