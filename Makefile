@@ -1,0 +1,64 @@
+# Every target sets up what it needs in .venv; nothing outside the folder is touched.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUN := $(BIN)/python -m
+SOURCES := cctrace collectors analyzers app tests sample_traces bench
+NATIVE := $(wildcard collectors/native/*.h collectors/native/*.cpp tests/native/mock/*.h tests/native/mock/*.cpp tests/native/apps/*.cpp)
+PACKAGE_FILES := pyproject.toml CMakeLists.txt $(shell find cctrace collectors analyzers app -name '*.py' -o -name '*.toml' -o -name '*.json' -o -name '*.cpp' -o -name '*.h' -o -name '*.def' 2>/dev/null | grep -v __pycache__)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-gpu lint format bench docs clean
+
+help: ## print what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.installed ## compare two shipped recordings: what would confidential computing cost this server?
+	@$(BIN)/cctrace diff sample_traces/server-eager-sync-on.parquet sample_traces/server-eager-sync-off.parquet
+	@echo
+	@echo "More: $(BIN)/cctrace summary sample_traces/vllm-8b-full-off.parquet, docs/, sample_traces/README.md"
+
+test: $(VENV)/.tested ## run all tests (no GPU needed) with a coverage report
+	$(RUN) pytest -p no:cacheprovider --cov --cov-report=term --cov-report=xml
+
+test-gpu: $(VENV)/.tested ## run also what needs a real GPU and torch
+	$(RUN) pytest -m gpu
+
+lint: $(VENV)/.linted ## ruff, mypy --strict, clang-format, import directions
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/clang-format --dry-run --Werror $(NATIVE)
+	$(BIN)/mypy -p cctrace
+	$(BIN)/lint-imports
+
+format: $(VENV)/.linted ## bring all sources into the house style
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/clang-format -i $(NATIVE)
+
+bench: $(VENV)/.tested ## measure conversion and analysis on this machine (bench/RESULTS.md has the numbers of record)
+	$(BIN)/python bench/convert.py
+	$(BIN)/python bench/analysis.py
+
+docs: $(VENV)/.installed ## write the generated parts of docs/ anew
+	$(BIN)/python docs/generate.py
+
+clean: ## remove everything that was made here
+	rm -rf $(VENV) build .coverage coverage.xml .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/.installed: $(BIN)/python $(PACKAGE_FILES)
+	$(BIN)/python -m pip install --quiet .
+	@touch $@
+
+# The tests run against the installed package, as a user has it.
+$(VENV)/.tested: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet '.[test]'
+	@touch $@
+
+$(VENV)/.linted: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet '.[lint,test]'
+	@touch $@
