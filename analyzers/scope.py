@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from cctrace.analyzers.columns import BoolArray, IntArray
 from cctrace.analyzers.steps import Steps
 from cctrace.analyzers.structure import step_of
 from cctrace.analyzers.waiting import waited_in_effect
+
+TYPICAL_PERCENTILES: Final = (10, 90)
+"""Steps whose period lies between these percentiles are typical."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +58,24 @@ class Scope:
 
 def scope_of(calls: Calls, steps: Steps, number: int) -> Scope:
     """The calls within the steady steps of class `number`."""
-    chosen = np.flatnonzero(steps.steady_of(number))
+    return scope_of_steps(calls, steps, np.flatnonzero(steps.steady_of(number)))
+
+
+def typical_scope_of(calls: Calls, steps: Steps, number: int) -> Scope:
+    """The calls within the typical steady steps of a class: those between two percentiles of the period.
+
+    Means over them add up, which medians do not, and hiccups of the host do not move them.
+    """
+    steady = np.flatnonzero(steps.steady_of(number))
+    period = steps.period_ns[steady]
+    if len(steady):
+        low, high = np.percentile(period, TYPICAL_PERCENTILES)
+        steady = steady[(period >= low) & (period <= high)]
+    return scope_of_steps(calls, steps, steady)
+
+
+def scope_of_steps(calls: Calls, steps: Steps, chosen: IntArray) -> Scope:
+    """The calls within chosen steps (sorted positions)."""
     start_ns, end_ns = steps.start_ns[chosen], steps.end_ns[chosen]
     step = step_of(calls.start_ns, start_ns, end_ns)
     inside = (step >= 0) & ~np.isin(calls.tid, steps.other_loops)

@@ -19,8 +19,10 @@ def time_text(us: float) -> str:
 
 def signed_time(us: float) -> str:
     """As `time_text`, with its sign."""
+    if abs(us) < 0.005:
+        return "0 µs"
     text = time_text(abs(us))
-    return f"+{text}" if us >= 0 else f"−{text}"
+    return f"+{text}" if us > 0 else f"−{text}"
 
 
 def count_text(count: float) -> str:

@@ -35,12 +35,14 @@ class StepClass:
         phase_source: "label" if the engine said it, "structure" if the most frequent structure is taken for
             decode.
         batch: bit length of the bytes read back per step, or a graph number; −1 if not known.
+        batch_known_by: "read-back", "graph" or "".
     """
 
     name: str
     phase: str
     phase_source: str
     batch: int
+    batch_known_by: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,15 +219,13 @@ def _classes(
     for number, (label, group, size) in enumerate(values):
         text, phase = str(words[label]), phases[label]
         if phase != "unknown":
-            classes.append(StepClass(text, phase, "label", NO_BATCH))
+            classes.append(StepClass(text, phase, "label", NO_BATCH, ""))
             continue
         alike = group > 0 and structure.likeness[group - 1] >= SAME_PHASE
         shape = _shape(calls, step, class_of == number)
-        classes.append(
-            StepClass(
-                f"{text}: {shape}" if text else shape, "decode" if alike else "other", "structure", int(size)
-            )
-        )
+        name = f"{text}: {shape}" if text else shape
+        known_by = structure.batch_known_by if size != NO_BATCH else ""
+        classes.append(StepClass(name, "decode" if alike else "other", "structure", int(size), known_by))
     return class_of, tuple(classes)
 
 

@@ -31,11 +31,13 @@ class Structure:
         likeness: per structure, the part (0–1) of calls it shares with structure 0.
         batch: what tells batch sizes apart, per step: bit length of the bytes read back, or the number of the
             step's only graph; NO_BATCH if neither is known.
+        batch_known_by: "read-back", "graph" or "": numbers of graphs say nothing between two recordings.
     """
 
     cluster: IntArray
     likeness: FloatArray
     batch: IntArray
+    batch_known_by: str
 
 
 def step_of(times_ns: IntArray, start_ns: IntArray, end_ns: IntArray) -> IntArray:
@@ -60,7 +62,7 @@ def structure_of(calls: Calls, step: IntArray, steps: int) -> Structure:
     cluster, representatives = _clusters(counts)
     first = representatives[0] if len(representatives) else np.zeros(counts.shape[1], np.int64)
     likeness = np.array([_alike(row[None, :], first)[0] for row in representatives], np.float64)
-    return Structure(cluster, likeness, _batch(calls, step, steps))
+    return Structure(cluster, likeness, *_batch(calls, step, steps))
 
 
 def _counts(calls: Calls, step: IntArray, steps: int) -> IntArray:
@@ -108,12 +110,12 @@ def _alike(patterns: IntArray, representative: IntArray) -> FloatArray:
     return np.where(larger == 0, 1.0, common / np.maximum(larger, 1)).astype(np.float64)
 
 
-def _batch(calls: Calls, step: IntArray, steps: int) -> IntArray:
+def _batch(calls: Calls, step: IntArray, steps: int) -> tuple[IntArray, str]:
     read_back = calls.is_copy & (calls.copy_kind == COPY_KIND["d2h"])
     size = np.bincount(step[read_back], weights=np.maximum(calls.bytes[read_back], 0), minlength=steps)
     if (size > 0).any():
-        return np.where(size > 0, np.log2(np.maximum(size, 1)).astype(np.int64), NO_BATCH)
+        return np.where(size > 0, np.log2(np.maximum(size, 1)).astype(np.int64), NO_BATCH), "read-back"
     graphs = calls.operation == OPERATION["graph"]
     only_one: BoolArray = np.bincount(step[graphs], minlength=steps) == 1
     number = np.bincount(step[graphs], weights=calls.graph_id[graphs], minlength=steps).astype(np.int64)
-    return np.where(only_one, number, NO_BATCH)
+    return np.where(only_one, number, NO_BATCH), "graph" if only_one.any() else ""

@@ -199,7 +199,7 @@ def _notes(recording: Recording, summaries: list[ProcessSummary]) -> tuple[str, 
     if lost:
         notes.append(f"{plural(lost, 'record')} were lost while recording: counts are too low by so many")
     notes.extend(
-        f"process {one.pid} marks steps on {one.steps.other_loops + 1} threads; the numbers are about one of them"
+        f"process {one.pid} marks steps on {one.steps.other_loops + 1} threads; one of them is shown"
         for one in summaries
         if one.steps is not None and one.steps.other_loops
     )

@@ -25,7 +25,7 @@ _DASH: Final = "–"
 
 
 def show_summary(out: Console, summary: Summary) -> None:
-    """Prints a summary: the sentence, then steps, submissions, stalls, copies and start-up of each process."""
+    """Prints a summary: the sentence, then steps, calls, waiting, copies and start-up of each process."""
     headline(out, summary.headline, summary.provenance.warnings)
     line(out, provenance_line(summary.provenance), style=FAINT_STYLE)
     for process in summary.processes:
@@ -91,9 +91,9 @@ def class_table(classes: tuple[ClassSummary, ...], limit: int | None = MAX_CLASS
             ("▸ " if one.main else "  ") + one.name,
             one.phase + ("" if one.phase_source == "label" else "?"),
             str(one.steady_steps),
-            _time(one.period and one.period.median_us),
-            _time(one.period and one.period.p10_us),
-            _time(one.period and one.period.p90_us),
+            _time(one.period.median_us if one.period else None),
+            _time(one.period.p10_us if one.period else None),
+            _time(one.period.p90_us if one.period else None),
         ]
         for one in listed
     ]
