@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
@@ -33,23 +34,15 @@ def cuda_include() -> Path | None:
     return next((d for d in folders if all((d / w).is_file() for w in wanted)), None)
 
 
-def sources_hash(include: Path) -> str:
-    """Changes with every source that goes into the build."""
-    digest = hashlib.sha256(str(include).encode())
-    files = [ROOT / "CMakeLists.txt", HERE / "CMakeLists.txt"]
-    for folder in (NATIVE, HERE / "mock", HERE / "apps"):
-        files += sorted(p for p in folder.iterdir() if p.suffix in {".cpp", ".h", ".def", ".map"})
-    for path in files:
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
 def cmake(source: Path, build: Path, *options: str) -> None:
-    """Configures and builds a project, or fails with its output."""
-    tool = shutil.which("cmake", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    """Configures and builds a project, or fails with its output. Only what has changed is compiled again."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    tool = shutil.which("cmake", path=path)
     assert tool, "cmake is needed to test the native collector: pip install cmake"
-    for command in ([tool, "-S", source, "-B", build, *options], [tool, "--build", build, "-j2"]):
-        done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False)
+    generator = ["-G", "Ninja"] if shutil.which("ninja", path=path) else []
+    env = os.environ | {"PATH": path}
+    for command in ([tool, "-S", source, "-B", build, *generator, *options], [tool, "--build", build, "-j2"]):
+        done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False, env=env)
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
 
 
@@ -72,16 +65,17 @@ class Built:
 
 @pytest.fixture(scope="session")
 def built() -> Built:
-    """The collector and its stand-ins; kept in the temporary folder for as long as no source changes."""
+    """The collector and its stand-ins; the build folder is kept between sessions."""
     include = cuda_include()
     if include is None:
         pytest.skip("no CUDA headers: pip install nvidia-cuda-cupti nvidia-cuda-runtime nvidia-cuda-crt nvidia-nvtx")
-    folder = Path(tempfile.gettempdir()) / f"cctrace-native-{os.getuid()}-{sources_hash(include)}"
-    ready = folder / "ready"
-    if not ready.exists():
+    key = hashlib.sha256(f"{ROOT}\0{include}".encode()).hexdigest()[:16]
+    folder = Path(tempfile.gettempdir()) / f"cctrace-native-{os.getuid()}-{key}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         cmake(ROOT, folder / "collector", f"-DPython_EXECUTABLE={sys.executable}", f"-DCCTRACE_CUDA_INCLUDE={include}")
         cmake(HERE, folder / "mocks", f"-DCUDA_INCLUDE={include}")
-        ready.touch()
     return Built(folder / "collector" / "libcctrace.so", folder / "mocks")
 
 

@@ -164,9 +164,9 @@ CUresult cuCtxGetId(CUcontext, unsigned long long* id) {
   *id = 1;
   return CUDA_SUCCESS;
 }
-CUresult cuStreamGetCtx(CUstream, CUcontext* c) {
-  *c = kPrimary;
-  return CUDA_SUCCESS;
+CUresult cuStreamGetCtx(CUstream s, CUcontext* c) {
+  *c = s ? kPrimary : t_context;
+  return *c ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 // Modules: every name is found in every module.
@@ -251,11 +251,6 @@ CUresult cuStreamUpdateCaptureDependencies_v2(CUstream s, CUgraphNode* nodes, co
 }
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   std::swap(*mode, t_capture_mode);
-  return CUDA_SUCCESS;
-}
-CUresult cuStreamDestroy(CUstream s) {
-  Lock lock;
-  state().streams.erase(s);
   return CUDA_SUCCESS;
 }
 CUresult cuEventCreate(CUevent* e, unsigned) {

@@ -1,5 +1,6 @@
 #include "state.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -14,7 +15,13 @@ State& state() {
 
 thread_local CUstreamCaptureMode t_capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
-Stream& stream(CUstream handle) { return state().streams[handle == CU_STREAM_LEGACY ? nullptr : handle]; }
+Stream& stream(CUstream handle) {
+  if (state().destroyed.count(handle)) {
+    fprintf(stderr, "mock driver: stream %p was destroyed\n", static_cast<void*>(handle));
+    abort();
+  }
+  return state().streams[handle == CU_STREAM_LEGACY ? nullptr : handle];
+}
 
 Node* Graph::add(CUgraphNodeType type, const std::set<Node*>& after) {
   auto* node = new Node;

@@ -58,6 +58,7 @@ struct State {
   std::recursive_mutex mutex;
   pid_t initialized_in = 0;
   std::map<CUstream, Stream> streams;
+  std::set<CUstream> destroyed;
   std::map<CUevent, Event> events;
   std::map<uintptr_t, size_t> pinned, device, managed;
   std::set<Function*> functions;
@@ -70,7 +71,7 @@ State& state();
 
 extern thread_local CUstreamCaptureMode t_capture_mode;
 
-// The stream that a handle means; every handle is valid, null is the legacy stream.
+// The stream that a handle means. Every handle is valid until it is destroyed; the driver would crash then, so does this.
 Stream& stream(CUstream handle);
 
 // Adds what a captured call does to the graph under construction; false if the stream is not being captured.

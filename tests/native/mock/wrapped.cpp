@@ -230,6 +230,13 @@ CUresult behave(SAME_AS(cuStreamCreateWithPriority, 5050), CUstream* out, unsign
   return behave(SAME_AS(cuStreamCreate, 2000)(), out, flags);
 }
 
+CUresult behave(SAME_AS(cuStreamDestroy_v2, 4000), CUstream s) {
+  if (!s) return CUDA_ERROR_INVALID_HANDLE;
+  state().streams.erase(s);
+  state().destroyed.insert(s);
+  return CUDA_SUCCESS;
+}
+
 // Everything else only has to exist. In a capture, what carries a stream becomes a node of its own.
 CUstream stream_of() { return nullptr; }
 template <class... A>
