@@ -136,9 +136,16 @@ def _toll_statement(account: Account, delta: float) -> list[str]:
         f"Launch toll: {count_text(calls)} submissions and events a step × {signed_time(mean)} "
         f"= {signed_time(account.toll_us_per_step)} per step"
     )
-    return [
-        text + (f", {percent(account.toll_us_per_step / delta)} of the difference." if delta > 0 else ".")
-    ]
+    return [f"{text}{_of_difference(account.toll_us_per_step, delta)}."]
+
+
+def _of_difference(us: float, delta: float) -> str:
+    """How much of the measured difference a part explains, where that says something."""
+    if delta <= 0 or us <= 0:
+        return ""
+    if us > delta:
+        return ", more than the difference itself: the rest is hidden"
+    return f", {percent(us / delta)} of the difference"
 
 
 def _kernel_statement(account: Account, delta: float) -> list[str]:

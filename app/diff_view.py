@@ -37,10 +37,8 @@ def show_diff(out: Console, diff: Diff) -> None:
         _show_account(out, diff, diff.account)
     for statement in diff.statements:
         line(out, f"- {statement}")
-    line(
-        out,
-        f"Shares (launch, pcie, overlap, nvlink, residual): not computed: {diff.shares.not_computed_because}.",
-    )
+    causes = ", ".join(CAUSE_COLOURS)
+    line(out, f"Shares by cause ({causes}): not computed: {diff.shares.not_computed_because}.")
     _show_fields(out, diff.field_differences)
     _show_calls(out, diff.call_differences)
 

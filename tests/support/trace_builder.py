@@ -1,7 +1,7 @@
 """Synthetic traces with known truth: a small model of a host, a copy worker and one GPU stream.
 
-Times are kept in microseconds while the program runs and written as nanoseconds. The truth (`Built`) says where steps
-begin and what each holds, so that a test compares an analysis with what was put in, never with what it printed before.
+Times are microseconds while the program runs and written as nanoseconds. The truth (`Built`) says where steps
+begin and what each holds: a test compares an analysis with what was put in, not with what it printed before.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class Tolls:
-    """What confidential computing adds to one call, µs; `blocking` makes copies of pinned memory drain their stream."""
+    """What confidential computing adds to one call, µs; `blocking` copies drain their stream."""
 
     kernel: float = 0.0
     graph: float = 0.0
@@ -202,7 +202,7 @@ class _Program:
         done = time + self.load.costs.gpu_copy
         end = time + self._vary(costs.copy + tolls.copy)
         end = max(end, done) if tolls.blocking else end
-        self._row_copy("d2h", 4 * self.load.batch, COPY_STREAM, time, end, WORKER_LANE)
+        self._row_copy("d2h", 4 * self.load.batch, (time, end), COPY_STREAM, WORKER_LANE)
         time = self._worker_wait(end + 1.0, done, "cuStreamSynchronize", "stream-sync")
         self.worker_free = time
         return time
@@ -252,10 +252,10 @@ class _Program:
         if tolls.blocking:
             end = max(end, self.gpu_free)
         self.now = end
-        self._row_copy(direction, size, stream, begin, end, MAIN_LANE)
+        self._row_copy(direction, size, (begin, end), stream, MAIN_LANE)
         self._spend(self.load.gap_us)
 
-    def _row_copy(self, direction: str, size: int, stream: int, begin: float, end: float, lane: int) -> None:
+    def _row_copy(self, direction: str, size: int, span: tuple[float, float], stream: int, lane: int) -> None:
         names = {
             "h2d": ("cuMemcpyHtoDAsync_v2", "pinned", "device"),
             "d2h": ("cuMemcpyDtoHAsync_v2", "device", "pinned"),
@@ -265,8 +265,8 @@ class _Program:
             kind="submit",
             name=name,
             operation="copy",
-            begin=begin,
-            end=end,
+            begin=span[0],
+            end=span[1],
             lane=lane,
             stream=stream,
             bytes=size,
@@ -291,7 +291,7 @@ class _Program:
     def _start_up(self) -> None:
         """Weights, warm-up kernels and graph captures before the first step."""
         for index in range(40):
-            self._row_copy("h2d", 8 << 20, COMPUTE, self.now, self.now + 900.0, MAIN_LANE)
+            self._row_copy("h2d", 8 << 20, (self.now, self.now + 900.0), COMPUTE, MAIN_LANE)
             self.now += 950.0
             if index % 4 == 0:
                 self._row(
