@@ -12,7 +12,11 @@ import asyncio
 import sys
 from typing import Any
 
-import aiohttp
+try:
+    import aiohttp
+except ImportError:
+    print("client: needs aiohttp; install it with: pip install aiohttp", file=sys.stderr)
+    sys.exit(2)
 from server import client, options, results
 
 

@@ -16,6 +16,9 @@ python=${PYTHON:-python3}
 limit=${LIMIT:-150}
 pattern=${2:-*}
 emulation=b200-tdx:launch,overlap
+# So that a graph step takes the GPU a little longer than the host: there is overlap to lose, and it can be hidden.
+layers=12
+host_work_us=150
 failed=()
 
 usage() {
@@ -68,16 +71,16 @@ server_options() { # EXECUTION READBACK
   [[ $1 != eager ]] || graphs=none
   [[ $1 != graph ]] || graphs=full
   [[ $2 != sync ]] || overlap=false
-  options=("${model[@]}" "${load[@]}" --set model.name=qwen3-0.6b-shape-8-layers --set load.output_len=128
+  options=("${model[@]}" "${load[@]}" --set "model.name=qwen3-0.6b-shape-$layers-layers" --set load.output_len=128
     --set scheduling.cuda_graphs="$graphs" --set scheduling.overlap="$overlap" --set scheduling.readback="$2")
-  program=(serve.py --bench --model 0.6b --layers 8 --execution "$1" --readback "$2" --host-work-us 300
+  program=(serve.py --bench --model 0.6b --layers "$layers" --execution "$1" --readback "$2" --host-work-us "$host_work_us"
     --concurrency 16 --input-len 128 --output-len 128)
 }
 
 server() {
   local execution readback steps prompts
   for execution in graph piecewise eager; do
-    # An eager step has some 230 submissions: fewer steps make a file of the same size.
+    # An eager step has some 250 submissions: fewer steps make a file of the same size.
     steps=300 prompts=48
     [[ $execution != eager ]] || steps=130 prompts=32
     for readback in sync overlap worker; do

@@ -13,7 +13,7 @@ import gc
 import signal
 import sys
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from server import options
 from server.configs import MODELS, Settings, model_config
@@ -31,7 +31,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--bench", action="store_true", help="run the built-in load instead of serving HTTP")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument(
-        "--port", type=options.natural, default=8000, help="0 takes any free port (default 8000)"
+        "--port", type=options.port, default=8000, help="0 takes any free port (default 8000)"
     )
     how = parser.add_argument_group("how a step runs")
     how.add_argument(
@@ -107,42 +107,77 @@ def settings_of(args: argparse.Namespace) -> Settings:
     )
 
 
-def main() -> int:
-    """Build the engine, then serve or run the load."""
-    args = arguments()
-    if args.input_len + args.output_len > args.max_len and args.bench:
-        print("serve: --input-len and --output-len exceed --max-len", file=sys.stderr)
-        return 2
+class UnusableError(Exception):
+    """The server cannot run as it was asked to; the message is one line for the user."""
+
+
+def build_engine(args: argparse.Namespace) -> Engine:
+    """Load the model and capture the graphs.
+
+    Raises:
+        UnusableError: torch, the device or its memory is missing, or the options contradict each other.
+    """
+    if args.bench and args.input_len + args.output_len > args.max_len:
+        raise UnusableError("--input-len and --output-len exceed --max-len")
     try:
         import torch  # noqa: PLC0415 - --help and usage errors work without torch
         from server.engine import Engine  # noqa: PLC0415
     except ImportError as error:
-        print(f"serve: needs torch ({error}); install it with: pip install 'cctrace[torch]'", file=sys.stderr)
-        return 2
-    if args.device.startswith("cuda") and not torch.cuda.is_available():
-        print(
-            "serve: no GPU that torch can use; try --device cpu --model tiny --execution eager",
-            file=sys.stderr,
-        )
-        return 2
+        raise UnusableError(f"needs torch ({error}); install it with: pip install 'cctrace[torch]'") from None
+    check_device(torch, args.device)
     try:
         engine = Engine(settings_of(args), sampled=args.temperature > 0)
     except ValueError as error:
-        print(f"serve: {error}", file=sys.stderr)
-        return 2
+        raise UnusableError(str(error)) from None
+    except torch.OutOfMemoryError as error:
+        raise UnusableError(f"the GPU's memory is too small: {str(error).splitlines()[0]}") from None
     # The model and the captured graphs live as long as the process: no collection needs to look at them.
     gc.collect()
     gc.freeze()
-    if args.bench:
-        return run_bench(engine, args)
-    from server import http  # noqa: PLC0415 - the built-in load needs no aiohttp
+    return engine
 
+
+def check_device(torch: Any, name: str) -> None:
+    """Raise UnusableError unless torch has the device called `name`."""
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise UnusableError(f"--device {name}: give cuda, cuda:N or cpu") from None
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise UnusableError(
+            f"--device {name}: torch sees {torch.cuda.device_count()} GPUs; "
+            "without one, try --device cpu --model tiny --execution eager"
+        )
+    if device.type not in ("cuda", "cpu"):
+        raise UnusableError(f"--device {name}: give cuda, cuda:N or cpu")
+
+
+def run_http(engine: Engine, args: argparse.Namespace) -> int:
+    """Serve until SIGINT or SIGTERM.
+
+    Raises:
+        UnusableError: aiohttp is missing, or the address cannot be used.
+    """
+    try:
+        from server import http  # noqa: PLC0415 - the built-in load needs no aiohttp
+    except ImportError as error:
+        raise UnusableError(f"HTTP needs aiohttp ({error}); --bench does not") from None
     try:
         asyncio.run(http.serve(engine, args.host, args.port, args.temperature))
     except OSError as error:
-        print(f"serve: cannot listen on {args.host}:{args.port}: {error}", file=sys.stderr)
-        return 2
+        raise UnusableError(f"cannot listen on {args.host}:{args.port}: {error}") from None
     return 0
+
+
+def main() -> int:
+    """Build the engine, then serve or run the load."""
+    args = arguments()
+    try:
+        engine = build_engine(args)
+        return run_bench(engine, args) if args.bench else run_http(engine, args)
+    except UnusableError as error:
+        print(f"serve: {error}", file=sys.stderr)
+        return 2
 
 
 def run_bench(engine: Engine, args: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ import asyncio
 import importlib.util
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from server import options
-from server.configs import ModelConfig, model_config
+from server.configs import ModelConfig, buckets, model_config
 from server.results import Load, Record, detail, header, summarize
 
 GRAPH_MODES: Final = {"full": "FULL_AND_PIECEWISE", "piecewise": "PIECEWISE"}
@@ -170,13 +171,9 @@ def engine_options(args: argparse.Namespace, folder: str) -> dict[str, Any]:
     if args.execution == "eager":
         chosen["enforce_eager"] = True
     else:
-        sizes = [1 << i for i in range(args.concurrency.bit_length())]
-        if sizes[-1] < args.concurrency:
-            sizes.append(args.concurrency)
-        sizes = [size for size in sizes if size <= args.concurrency]
         chosen["compilation_config"] = {
             "cudagraph_mode": GRAPH_MODES[args.execution],
-            "cudagraph_capture_sizes": sizes,
+            "cudagraph_capture_sizes": buckets(args.concurrency),
         }
     if args.async_scheduling != "auto":
         chosen["async_scheduling"] = args.async_scheduling == "on"
@@ -271,7 +268,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="cctrace-model-") as folder:
         config = hf_config(model_config(args.model_shape, args.layers))
         (Path(folder) / "config.json").write_text(json.dumps(config, indent=1))
-        asyncio.run(drive(args, folder))
+        # A plain SIGTERM would leave the engine's process behind.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            asyncio.run(drive(args, folder))
+        except KeyboardInterrupt:
+            return 130
     return 0
 
 

@@ -27,6 +27,22 @@ def natural(text: str) -> int:
     return value
 
 
+def port(text: str) -> int:
+    """A TCP port, 0 for any free one, for argparse."""
+    value = int(text)
+    if not 0 <= value <= 65535:
+        raise argparse.ArgumentTypeError("must lie between 0 and 65535")
+    return value
+
+
+def natural_float(text: str) -> float:
+    """A number of at least 0, for argparse."""
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError("must not be negative")
+    return value
+
+
 def positive_float(text: str) -> float:
     """A number above 0, for argparse."""
     value = float(text)
@@ -69,7 +85,9 @@ def add_load(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--num-prompts", type=positive, default=64, metavar="N", help="requests in all (default 64)"
     )
-    group.add_argument("--temperature", type=float, default=0.0, metavar="T", help="0 is greedy (default)")
+    group.add_argument(
+        "--temperature", type=natural_float, default=0.0, metavar="T", help="0 is greedy (default)"
+    )
     group.add_argument("--seed", type=int, default=0, help="of prompts and sampling (default 0)")
     group.add_argument("--label", default="", help="copied into the result")
     group.add_argument(
