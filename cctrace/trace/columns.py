@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+SMALL_DICTIONARY: Final = 64
+"""Words that may stay in a dictionary unused: they cost less than finding out."""
 
 
 def is_readable_as(found: pa.DataType, wanted: pa.DataType) -> bool:
@@ -47,7 +52,7 @@ def compact_dictionary(column: pa.DictionaryArray) -> pa.DictionaryArray:
     of them.
     """
     indices, words = column.indices, column.dictionary
-    if len(words) <= 1:
+    if len(words) <= SMALL_DICTIONARY:
         return column
     used = np.zeros(len(words), dtype=bool)
     used[np.asarray(indices.drop_null() if indices.null_count else indices)] = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +19,8 @@ from cctrace.collectors.spool.layout import (
     Kind,
     Operation,
 )
-from cctrace.collectors.spool.spoolfile import Records
+from cctrace.collectors.spool.merge import Batch
+from cctrace.trace.columns import SMALL_DICTIONARY
 from cctrace.trace.schema import KINDS, OPERATIONS, SCHEMA, SOURCES
 
 _INT64_MAX: Final = np.uint64(2**63 - 1)
@@ -63,7 +65,7 @@ _RECORD_KIND: Final = _table(
         Kind.ROTATION: "crypto",
     },
 )
-_KINDS_PLACE: Final = {word: np.int32(place) for place, word in enumerate(KINDS)}
+_KIND_PLACE: Final = {word: np.int32(place) for place, word in enumerate(KINDS)}
 _SOURCE_PLACE: Final = {word: np.int32(place) for place, word in enumerate(SOURCES)}
 
 
@@ -133,50 +135,54 @@ class Numbers:
     ref: npt.NDArray[np.int64] | None = None
 
 
-def wants_stream(operations: npt.NDArray[np.uint8], objects: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+def wants_stream(batch: Batch) -> npt.NDArray[np.bool_]:
     """Calls whose stream means something; a query with an object asks about an event."""
-    about_event = (operations == Operation.QUERY) & (objects != 0)
-    wanted: npt.NDArray[np.bool_] = _ON_STREAM[operations] & ~about_event
-    return wanted
+    wanted: npt.NDArray[np.bool_] = _ON_STREAM[batch.operations]
+    queries = batch.operations == Operation.QUERY
+    return wanted & ~(queries & (batch["object"] != 0)) if queries.any() else wanted
 
 
-def wants_event(operations: npt.NDArray[np.uint8], objects: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+def wants_event(batch: Batch) -> npt.NDArray[np.bool_]:
     """Calls whose object is an event."""
-    wanted: npt.NDArray[np.bool_] = _OF_EVENT[operations] & (objects != 0)
-    return wanted
+    wanted: npt.NDArray[np.bool_] = _OF_EVENT[batch.operations]
+    return wanted & (batch["object"] != 0) if wanted.any() else wanted
 
 
-def may_be_executable(
-    operations: npt.NDArray[np.uint8], objects: npt.NDArray[np.uint64]
-) -> npt.NDArray[np.bool_]:
+def may_be_executable(batch: Batch) -> npt.NDArray[np.bool_]:
     """Calls whose object is or may be an executable graph."""
-    wanted: npt.NDArray[np.bool_] = _OF_EXECUTABLE[operations] & (objects != 0)
-    return wanted
+    wanted: npt.NDArray[np.bool_] = _OF_EXECUTABLE[batch.operations]
+    return wanted & (batch["object"] != 0) if wanted.any() else wanted
 
 
-def lane_table(records: Records, shared: LaneRows, texts: Texts, numbers: Numbers) -> pa.Table:
-    """Rows of one lane as a table of `SCHEMA`; `records` are sorted by start.
+def lane_table(batch: Batch, shared: LaneRows, texts: Texts, numbers: Numbers) -> pa.Table:
+    """Rows of one lane as a table of `SCHEMA`.
 
     Call, mark and GPU records may be mixed. For steps, `object` is the number of the step and `bytes` the
     place of its class in `texts.classes`.
     """
-    count = len(records)
+    count = len(batch)
+    is_call = batch.is_call
+    calls = int(np.count_nonzero(is_call))
     columns: dict[str, pa.Array] = {
         "pid": _constant(shared.pid, count, pa.int32()),
         "lane": _constant(shared.lane, count, pa.int32()),
         "tid": _constant(shared.tid, count, pa.int32()),
         "role": _constant_word(shared.role, count),
+        "device": _device(batch["device"]),
+        "name": _words(texts.places(batch["name"]), texts.words),
     }
-    kinds = records["kind"]
-    is_call = kinds == Kind.CALL
-    columns.update(_times(records))
-    columns["device"] = _device(records["device"])
-    columns["name"] = _words(texts.places(records["name"]), texts.words)
-    if bool(is_call.all()):
-        columns.update(_call_columns(records, texts))
+    starts, ends = _bounded(batch["start_ns"]), _bounded(batch["end_ns"])
+    columns["start_ns"], columns["duration_ns"] = pa.array(starts), pa.array(np.maximum(ends - starts, 0))
+    if calls:
+        columns.update(_call_columns(batch, texts))
+    if calls == count:
+        columns["kind"] = _words(_call_kinds(batch), _KIND_WORDS)
         columns["source"] = _constant_word("interposer", count)
     else:
-        columns.update(_mixed_columns(records, kinds, is_call, texts))
+        kinds, sources = _kinds_and_sources(batch)
+        columns["kind"], columns["source"] = _words(kinds, _KIND_WORDS), _words(sources, _SOURCE_WORDS)
+        columns.update(_step_columns(batch, texts))
+        columns.update(_gpu_columns(batch))
     for name, values in (
         ("stream", numbers.stream),
         ("correlation", numbers.correlation),
@@ -191,133 +197,124 @@ def lane_table(records: Records, shared: LaneRows, texts: Texts, numbers: Number
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
 
-def _times(records: Records) -> dict[str, pa.Array]:
-    starts = np.minimum(records["start_ns"], _INT64_MAX).astype(np.int64)
-    ends = np.minimum(records["end_ns"], _INT64_MAX).astype(np.int64)
-    return {"start_ns": pa.array(starts), "duration_ns": pa.array(np.maximum(ends - starts, 0))}
+def _captured(batch: Batch) -> npt.NDArray[np.bool_]:
+    captured: npt.NDArray[np.bool_] = (batch["flags"] & Flag.CAPTURED) != 0
+    return captured
 
 
-def _call_columns(records: Records, texts: Texts) -> dict[str, pa.Array]:
-    operations, flags = records["operation"].copy(), records["flags"].copy()
-    captured = (flags & Flag.CAPTURED) != 0
-    kind = _CALL_KIND[operations]
-    if captured.any():
-        kind = np.where(captured, _KINDS_PLACE["capture"], kind)
+def _call_columns(batch: Batch, texts: Texts) -> dict[str, pa.Array]:
+    """Columns that only host calls fill; the operation of other rows is 0, which none of the tables knows."""
+    operations, captured = batch.operations, _captured(batch)
+    result = np.clip(batch["result"], -(2**15), 2**15 - 1).astype(np.int16)
     columns = {
-        "kind": _words(kind, _KIND_WORDS),
         "operation": _words(_OPERATION[operations], _OPERATION_WORDS),
-        "result": pa.array(np.clip(records["result"], -(2**15), 2**15 - 1).astype(np.int16)),
+        "result": pa.array(result, mask=~batch.is_call),
     }
     launches = operations == Operation.KERNEL
     if launches.any():
-        symbols = texts.places(np.where(launches, records["link"], 0).astype(np.uint32))
-        columns["kernel"] = _words(symbols, texts.words)
-    sized = (_SIZED[operations] & ~captured) | (_MAYBE_SIZED[operations] & (records["bytes"] > 0))
+        symbols = np.where(launches, batch["link"], np.uint32(0))
+        columns["kernel"] = _words(texts.places(symbols), texts.words)
+    sized = _SIZED[operations] & ~captured
+    maybe_sized = _MAYBE_SIZED[operations]
+    if maybe_sized.any():
+        sized |= maybe_sized & (batch["bytes"] > 0)
     if sized.any():
-        columns["bytes"] = _sizes(records["bytes"], sized)
+        columns["bytes"] = _sizes(batch["bytes"], sized)
     copies = (operations == Operation.COPY) & ~captured
     if copies.any():
-        columns.update(_copy_columns(records, copies))
+        columns.update(_copy_columns(batch, copies))
     waits = _BLOCKING[operations]
     known = (waits | _SIZED[operations] | (operations == Operation.QUERY)) & ~captured
     if known.any():
-        blocks = waits | (_SIZED[operations] & ((flags & Flag.SYNCHRONOUS) != 0))
+        blocks = waits | ((batch["flags"] & Flag.SYNCHRONOUS) != 0)
         columns["blocking"] = pa.array(blocks, mask=~known)
     return columns
 
 
-def _copy_columns(records: Records, copies: npt.NDArray[np.bool_]) -> dict[str, pa.Array]:
-    code = records["copy_kind"]
-    direction = np.where(copies & (code < len(COPY_CODES)), code.astype(np.int32) - 1, -1)
-    known = copies & (direction >= 0)
-    memory = records["memory"]
-    columns = {"copy_kind": _words(direction.astype(np.int32), _COPY_WORDS)}
-    for name, nibble in (("src_memory", memory & 15), ("dst_memory", memory >> 4)):
-        place = np.where(nibble < len(MEMORY_CODES), nibble, 0).astype(np.int32)
-        columns[name] = _words(np.where(known, place, np.int32(-1)), _MEMORY_WORDS)
+def _copy_columns(batch: Batch, copies: npt.NDArray[np.bool_]) -> dict[str, pa.Array]:
+    code, memory = batch["copy_kind"], batch["memory"]
+    known = copies & (code > 0) & (code < len(COPY_CODES))
+    columns = {"copy_kind": _words(_where(known, code - np.uint8(1)), _COPY_WORDS)}
+    for name, nibble in (("src_memory", memory & np.uint8(15)), ("dst_memory", memory >> np.uint8(4))):
+        place = np.where(nibble < len(MEMORY_CODES), nibble, np.uint8(0))
+        columns[name] = _words(_where(known, place), _MEMORY_WORDS)
     return columns
 
 
-def _mixed_columns(
-    records: Records, kinds: npt.NDArray[np.uint8], is_call: npt.NDArray[np.bool_], texts: Texts
-) -> dict[str, pa.Array]:
-    """Columns of a batch that holds more than calls: those of calls where they are calls, and the rest."""
-    count = len(records)
-    columns: dict[str, Any] = {}
-    if is_call.any():
-        calls = np.flatnonzero(is_call)
-        partial = _call_columns(records[calls], texts)
-        spread = np.full(count, -1, dtype=np.int64)
-        spread[calls] = np.arange(len(calls))
-        places = pa.array(spread, mask=~is_call)
-        columns = {name: column.take(places) for name, column in partial.items()}
-    others = np.flatnonzero(~is_call)
-    part = records[others]
-    kind, source = _row_kinds(part)
-    all_kinds = np.full(count, -1, dtype=np.int32)
-    all_sources = np.full(count, _SOURCE_PLACE["interposer"], dtype=np.int32)
-    all_kinds[is_call] = _call_kinds(records[is_call])
-    all_kinds[others], all_sources[others] = kind, source
-    columns["kind"] = _words(all_kinds, _KIND_WORDS)
-    columns["source"] = _words(all_sources, _SOURCE_WORDS)
-    _add_steps(columns, records, kinds, texts)
-    _add_gpu(columns, records, kinds)
-    return columns
+def _call_kinds(batch: Batch) -> npt.NDArray[np.int32]:
+    kinds: npt.NDArray[np.int32] = _CALL_KIND[batch.operations]
+    captured = _captured(batch)
+    return np.where(captured, _KIND_PLACE["capture"], kinds) if captured.any() else kinds
 
 
-def _call_kinds(records: Records) -> npt.NDArray[np.int32]:
-    kind = _CALL_KIND[records["operation"]]
-    captured = (records["flags"] & Flag.CAPTURED) != 0
-    kinds: npt.NDArray[np.int32] = np.where(captured, _KINDS_PLACE["capture"], kind)
-    return kinds
+def _kinds_and_sources(batch: Batch) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    record_kinds, flags, is_call = batch["kind"], batch["flags"], batch.is_call
+    is_mark = record_kinds == Kind.MARK
+    kinds = np.where(is_call, _call_kinds(batch), _RECORD_KIND[record_kinds])
+    kinds = np.where(_is_step(batch), _KIND_PLACE["step"], kinds)
+    sources = np.where(is_call, _SOURCE_PLACE["interposer"], _SOURCE_PLACE["cupti"])
+    marks = np.where((flags & Flag.NVTX) != 0, _SOURCE_PLACE["nvtx"], _SOURCE_PLACE["hook"])
+    sources = np.where(is_mark, marks, sources)
+    return kinds, np.where(batch["reserved"] == FROM_STAMPS, _SOURCE_PLACE["stamps"], sources)
 
 
-def _row_kinds(records: Records) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    kinds, flags = records["kind"], records["flags"]
-    kind = _RECORD_KIND[kinds]
-    is_mark = kinds == Kind.MARK
-    kind = np.where(is_mark & ((flags & Flag.STEP_MARK) != 0), _KINDS_PLACE["step"], kind)
-    source = np.full(len(records), _SOURCE_PLACE["cupti"], dtype=np.int32)
-    source[is_mark] = _SOURCE_PLACE["hook"]
-    source[is_mark & ((flags & Flag.NVTX) != 0)] = _SOURCE_PLACE["nvtx"]
-    source[records["reserved"] == FROM_STAMPS] = _SOURCE_PLACE["stamps"]
-    return kind, source
+def _is_step(batch: Batch) -> npt.NDArray[np.bool_]:
+    steps: npt.NDArray[np.bool_] = (batch["kind"] == Kind.MARK) & ((batch["flags"] & Flag.STEP_MARK) != 0)
+    return steps
 
 
-def _add_steps(
-    columns: dict[str, pa.Array], records: Records, kinds: npt.NDArray[np.uint8], texts: Texts
-) -> None:
-    steps = (kinds == Kind.MARK) & ((records["flags"] & Flag.STEP_MARK) != 0)
-    if steps.any():
-        columns["step"] = pa.array(np.where(steps, records["object"], 0).astype(np.int32), mask=~steps)
-        place = np.where(steps, records["bytes"].astype(np.int64), -1).astype(np.int32)
-        columns["step_class"] = _words(place, texts.classes)
+def _step_columns(batch: Batch, texts: Texts) -> dict[str, pa.Array]:
+    steps = _is_step(batch)
+    if not steps.any():
+        return {}
+    numbers = np.where(steps, batch["object"], np.uint64(0)).astype(np.int32)
+    return {
+        "step": pa.array(numbers, mask=~steps),
+        "step_class": _words(_where(steps, batch["bytes"]), texts.classes),
+    }
 
 
-def _add_gpu(columns: dict[str, pa.Array], records: Records, kinds: npt.NDArray[np.uint8]) -> None:
+def _gpu_columns(batch: Batch) -> dict[str, pa.Array]:
+    kinds = batch["kind"]
     gpu = (kinds >= Kind.KERNEL) & (kinds <= Kind.SYNC)
+    columns: dict[str, pa.Array] = {}
     if not gpu.any():
-        return
-    nodes = gpu & (kinds != Kind.SYNC) & (records["object"] != 0) & (records["reserved"] == 0)
+        return columns
+    nodes = gpu & (kinds != Kind.SYNC) & (batch["object"] != 0) & (batch["reserved"] == 0)
     if nodes.any():
-        columns["node_id"] = _sizes(records["object"], nodes)
+        columns["node_id"] = _sizes(batch["object"], nodes)
     sized = (kinds == Kind.COPY) | (kinds == Kind.MEMSET)
     if sized.any():
-        columns["bytes"] = _sizes(records["bytes"], sized)
+        columns["bytes"] = _sizes(batch["bytes"], sized)
     copies = kinds == Kind.COPY
     if copies.any():
-        columns.update(_copy_columns(records, copies))
+        columns.update(_copy_columns(batch, copies))
     syncs = kinds == Kind.SYNC
     if syncs.any():
-        operation = np.where(syncs, _OPERATION[records["operation"]], np.int32(-1))
-        columns["operation"] = _words(operation, _OPERATION_WORDS)
+        operations = np.where(syncs, _OPERATION[batch["operation"]], np.int32(-1))
+        columns["operation"] = _words(operations, _OPERATION_WORDS)
+    return columns
+
+
+def _bounded(times: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """Times as signed numbers; only damage is larger."""
+    bounded: npt.NDArray[np.int64] = np.minimum(times, _INT64_MAX).view(np.int64)
+    return bounded
+
+
+def _where(known: npt.NDArray[np.bool_], places: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
+    """Places where they are known, −1 elsewhere."""
+    found: npt.NDArray[np.int32] = np.where(known, places.astype(np.int32), np.int32(-1))
+    return found
 
 
 def _words(places: npt.NDArray[np.int32], words: pa.Array) -> pa.DictionaryArray:
     """A dictionary column of only the words that occur; place −1 is null."""
     missing = places < 0
     any_missing = bool(missing.any())
-    if len(words) > 64:  # a process has thousands of kernel symbols: few of them occur in one batch
+    if (
+        len(words) > SMALL_DICTIONARY
+    ):  # a process has thousands of kernel symbols: few of them occur in one batch
         used = np.zeros(len(words) + 1, dtype=bool)
         used[places] = True
         used = used[:-1]
@@ -331,13 +328,19 @@ def _words(places: npt.NDArray[np.int32], words: pa.Array) -> pa.DictionaryArray
 def _constant(value: int | None, count: int, kind: pa.DataType) -> pa.Array:
     if value is None:
         return pa.nulls(count, kind)
+    return _repeated(value, 1 << (count - 1).bit_length(), kind).slice(0, count)
+
+
+@lru_cache(maxsize=32)
+def _repeated(value: int, count: int, kind: pa.DataType) -> pa.Array:
+    """The batches of a lane share one array of their common values."""
     return pa.array(np.full(count, value, dtype=kind.to_pandas_dtype()))
 
 
 def _constant_word(word: str | None, count: int) -> pa.DictionaryArray:
     if word is None:
         return pa.DictionaryArray.from_arrays(pa.nulls(count, pa.int32()), pa.array([], pa.string()))
-    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, dtype=np.int32)), pa.array([word]))
+    return pa.DictionaryArray.from_arrays(_constant(0, count, pa.int32()), pa.array([word]))
 
 
 def _device(devices: npt.NDArray[np.uint16]) -> pa.Array:

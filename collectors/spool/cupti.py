@@ -12,7 +12,8 @@ import numpy.typing as npt
 from cctrace.collectors.spool.handles import Numbering
 from cctrace.collectors.spool.index import Index, Run
 from cctrace.collectors.spool.layout import Flag, Operation
-from cctrace.collectors.spool.spoolfile import Records
+from cctrace.collectors.spool.merge import Batch
+from cctrace.collectors.spool.spoolfile import Records, joined, take
 
 _WORK: Final = (Operation.KERNEL, Operation.GRAPH, Operation.COPY, Operation.MEMSET)
 
@@ -39,27 +40,27 @@ class HostCalls:
         parts = []
         for run in runs:
             calls = run.gather(records)
-            parts.append(calls[np.isin(calls["link"], wanted)])
-        calls = np.concatenate([records[:0], *parts])
+            parts.append(take(calls, np.isin(calls["link"], wanted)))
+        calls = joined(parts)
         order = np.argsort(calls["start_ns"], kind="stable")
         self._start, self._end, self._link = (calls[n][order] for n in ("start_ns", "end_ns", "link"))
         # A runtime call and the driver call inside it may both be there: searching needs ascending ends.
         self._end = np.maximum.accumulate(self._end) if len(self._end) else self._end
         self._last_used = -1
 
-    def correlations(self, calls: Records) -> npt.NDArray[np.int64]:
-        """Correlation of each call, −1 for none; calls come sorted by start, batch after batch.
+    def correlations(self, batch: Batch) -> npt.NDArray[np.int64]:
+        """Correlation of each row, −1 for none; rows come sorted by start, batch after batch.
 
         A call belongs to the CUPTI call that it overlaps: a runtime call encloses the driver call that the
         interposer saw, and CUPTI's own driver call lies within it. Of several, the first that hands over
         work.
         """
-        result = np.full(len(calls), -1, dtype=np.int64)
-        is_work = np.isin(calls["operation"], _WORK) & ((calls["flags"] & Flag.CAPTURED) == 0)
+        result = np.full(len(batch), -1, dtype=np.int64)
+        is_work = np.isin(batch.operations, _WORK) & ((batch["flags"] & Flag.CAPTURED) == 0)
         work = np.flatnonzero(is_work)
         if not len(work) or not len(self._start):
             return result
-        starts, ends = calls["start_ns"][work], calls["end_ns"][work]
+        starts, ends = batch["start_ns"][work], batch["end_ns"][work]
         place = np.searchsorted(self._end, starts, side="left")
         inside = place < len(self._start)
         clipped = np.minimum(place, len(self._start) - 1)
@@ -160,13 +161,14 @@ def number_alike(
 
 
 def _some_rows(records: Records, runs: Sequence[Run]) -> Records:
-    parts, count = [records[:0]], 0
+    parts: list[Records] = []
+    count = 0
     for run in runs:
         parts.append(run.gather(records))
         count += run.count
         if count >= VOTE_ROWS:
             break
-    return np.concatenate(parts)
+    return joined(parts)
 
 
 def _graph_ids(records: Records, index: Index) -> list[int]:

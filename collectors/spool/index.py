@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cctrace.collectors.spool.layout import Kind, Operation
-from cctrace.collectors.spool.spoolfile import Chunk, Records, SpoolFile, chunks, text_at
+from cctrace.collectors.spool.spoolfile import Chunk, Records, SpoolFile, chunks, joined, take, text_at
 
 GPU_KINDS: Final = (Kind.KERNEL, Kind.GRAPH, Kind.COPY, Kind.MEMSET)
 _KEPT_WHOLE: Final = (
@@ -48,11 +48,10 @@ class Run:
         return self.local.astype(np.intp) + self.base
 
     def gather(self, records: Records) -> Records:
-        """A copy of the records."""
+        """The records: a view where they lie together, else a copy."""
         if self.local is None:
-            return np.array(records[self.base : self.base + self.count])
-        piece = records[self.base : self.base + int(self.local[-1]) + 1]
-        return np.asarray(piece[self.local])
+            return records[self.base : self.base + self.count]
+        return take(records[self.base : self.base + int(self.local[-1]) + 1], self.local)
 
 
 @dataclass
@@ -90,7 +89,7 @@ def build_index(spool: SpoolFile, progress: Callable[[int], None]) -> Index:
     """Reads the spool once. Memory: 4 bytes a record where threads alternate, else next to nothing."""
     index = Index()
     kept: dict[Kind, list[Records]] = {kind: [] for kind in _KEPT_WHOLE}
-    graph_calls: list[Records] = [spool.records[:0]]
+    graph_calls: list[Records] = []
     graph_positions: list[npt.NDArray[np.intp]] = [np.zeros(0, dtype=np.intp)]
     for chunk in chunks(spool.records):
         _add_strings(index, spool.records, chunk)
@@ -99,7 +98,7 @@ def build_index(spool: SpoolFile, progress: Callable[[int], None]) -> Index:
         if counts[0] + counts[Kind.CALL] < len(chunk.kinds):
             for kind in _KEPT_WHOLE:
                 if counts[kind]:
-                    kept[kind].append(np.asarray(chunk.records[chunk.kinds == kind]))
+                    kept[kind].append(take(chunk.records, chunk.kinds == kind))
             _add_by_thread(index.marks, chunk, Kind.MARK, index)
             _add_by_thread(index.host_calls, chunk, Kind.HOST_CALL, None)
             _add_by_thread(index.overheads, chunk, Kind.OVERHEAD, index)
@@ -108,9 +107,8 @@ def build_index(spool: SpoolFile, progress: Callable[[int], None]) -> Index:
             if unknown:
                 _count(index.unusable, "records of an unknown kind", unknown)
         progress(len(chunk.kinds))
-    empty = spool.records[:0]
-    index.kept = {kind: np.concatenate([empty, *parts]) for kind, parts in kept.items()}
-    index.graph_calls = np.concatenate(graph_calls)
+    index.kept = {kind: joined(parts) for kind, parts in kept.items()}
+    index.graph_calls = joined(graph_calls)
     index.graph_positions = np.concatenate(graph_positions)
     return index
 
@@ -144,7 +142,7 @@ def _add_calls(
         index.operations[tid] = index.operations.get(tid, 0) + counts
     about_graphs = where[_GRAPH_CALLS[operations]]
     if len(about_graphs):
-        graph_calls.append(np.asarray(chunk.records[about_graphs]))
+        graph_calls.append(take(chunk.records, about_graphs))
         graph_positions.append(about_graphs + chunk.base)
 
 

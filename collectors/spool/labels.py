@@ -26,37 +26,36 @@ def matches_any(patterns: str, text: str) -> bool:
     return any(fnmatch.fnmatchcase(text, p) for p in patterns.split(";") if p)
 
 
-def step_classes(labels: Sequence[str]) -> list[str]:
-    """Class of each step: its label without the numbers that only count.
-
-    Args:
-        labels: labels of one thread's steps, in order.
+def step_classes(labels: Sequence[str], order: npt.NDArray[np.intp]) -> list[str]:
+    """Class of each label: the label without the numbers that only count.
 
     Numbers behind words such as "step" are counters, and so are numbers that go up by one from step to step.
+
+    Args:
+        labels: the distinct labels of one thread's steps.
+        order: for each step, in order, the place of its label.
     """
-    texts: dict[str, str] = {}
-    for label in labels:
-        if label not in texts:
-            texts[label] = _COUNTED_WORD.sub(r"\1", label)
-    counted = _counting_slots([texts[label] for label in labels])
-    classes = {label: _without_slots(text, counted.get(_template(text), ())) for label, text in texts.items()}
-    return [classes[label] for label in labels]
+    texts = [_COUNTED_WORD.sub(r"\1", label) for label in labels]
+    members: dict[str, list[int]] = {}
+    for place, text in enumerate(texts):
+        members.setdefault(_NUMBER.sub("#", text), []).append(place)
+    classes = [text.strip() for text in texts]
+    for places in members.values():
+        numbers = [[int(n[:18]) for n in _NUMBER.findall(texts[place])] for place in places]
+        row_of = np.full(len(labels), -1, dtype=np.intp)
+        row_of[places] = np.arange(len(places))
+        rows = row_of[order]
+        slots = _counting_slots(np.array(numbers, dtype=np.int64)[rows[rows >= 0]])
+        for place in places if slots else ():
+            classes[place] = _without_slots(texts[place], slots)
+    return classes
 
 
-def _counting_slots(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Template -> places of the numbers that count up, for labels that differ in numbers only."""
-    groups: dict[str, list[list[int]]] = {}
-    for text in texts:
-        numbers = [int(n[:18]) for n in _NUMBER.findall(text)]
-        if numbers:
-            groups.setdefault(_template(text), []).append(numbers)
-    found = {}
-    for template, rows in groups.items():
-        if len(rows) >= MIN_COUNTED:
-            slots = tuple(np.flatnonzero(_counts_up(np.array(rows, dtype=np.int64))).tolist())
-            if slots:
-                found[template] = slots
-    return found
+def _counting_slots(rows: npt.NDArray[np.int64]) -> tuple[int, ...]:
+    """Places of the numbers that count up, in labels that differ in numbers only; one row a step."""
+    if len(rows) < MIN_COUNTED or not rows.shape[1]:
+        return ()
+    return tuple(np.flatnonzero(_counts_up(rows)).tolist())
 
 
 def _counts_up(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -65,10 +64,6 @@ def _counts_up(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     jumps = np.diff(numbers, axis=0)
     up: npt.NDArray[np.bool_] = np.all(jumps >= 1, axis=0) & (np.mean(jumps == 1, axis=0) > 0.5)
     return up
-
-
-def _template(text: str) -> str:
-    return _NUMBER.sub("#", text)
 
 
 def _without_slots(text: str, slots: Iterable[int]) -> str:

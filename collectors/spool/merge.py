@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from cctrace.collectors.spool.index import Run
-from cctrace.collectors.spool.spoolfile import CHUNK_RECORDS, Records
+from cctrace.collectors.spool.layout import Kind
+from cctrace.collectors.spool.spoolfile import CHUNK_RECORDS, Records, joined, take
 
 
 @dataclass(frozen=True)
@@ -18,13 +20,34 @@ class Batch:
 
     records: Records
     positions: npt.NDArray[np.intp]
+    _fields: dict[str, npt.NDArray[Any]] = field(default_factory=dict, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.records)
 
-    def select(self, where: npt.NDArray[np.intp] | slice) -> Batch:
-        """Some of the rows."""
-        return Batch(self.records[where], self.positions[where])
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        """One field of all records, side by side in memory."""
+        if name not in self._fields:
+            self._fields[name] = np.ascontiguousarray(self.records[name])
+        return self._fields[name]
+
+    @property
+    def is_call(self) -> npt.NDArray[np.bool_]:
+        """Which records are host calls."""
+        if "is_call" not in self._fields:
+            self._fields["is_call"] = self["kind"] == Kind.CALL
+        return self._fields["is_call"]
+
+    @property
+    def operations(self) -> npt.NDArray[np.uint8]:
+        """Operation of each host call; 0 for other records."""
+        if "calls" not in self._fields:
+            self._fields["calls"] = np.where(self.is_call, self["operation"], np.uint8(0))
+        return self._fields["calls"]
+
+    def part(self, begin: int, end: int | None) -> Batch:
+        """Rows begin, …, end − 1."""
+        return Batch(self.records[begin:end], self.positions[begin:end])
 
 
 class Sorted:
@@ -46,7 +69,7 @@ class Sorted:
             end = int(np.searchsorted(self.starts, np.uint64(limit), side="left"))
         where = self.positions[self._taken : end]
         self._taken = max(self._taken, end)
-        return Batch(np.asarray(self._records[where]), where)
+        return Batch(take(self._records, where), where)
 
 
 def merged(
@@ -63,50 +86,50 @@ def merged(
     in_order = Sorted(records, ranges)
     made = records[:0] if made is None else made
     made_taken = 0
-    held = Batch(np.asarray(records[:0]), np.zeros(0, dtype=np.intp))
+    held = Batch(records[:0], np.zeros(0, dtype=np.intp))
     # No later run holds a row that starts before this.
     limits = np.minimum.accumulate([run.first_start for run in reversed(runs)])[::-1].tolist() if runs else []
     for number, run in enumerate(runs):
-        held = _joined([held, Batch(run.gather(records), run.positions())])
+        held = _in_order([held, Batch(run.gather(records), run.positions())])
         limit = limits[number + 1] if number + 1 < len(runs) else None
         if limit is None:
             break
         ready = int(np.searchsorted(held.records["start_ns"], np.uint64(limit), side="left"))
         made_end = int(np.searchsorted(made["start_ns"], np.uint64(limit), side="left"))
         yield from _pieces(
-            _joined(
+            _in_order(
                 [
-                    held.select(slice(0, ready)),
+                    held.part(0, ready),
                     in_order.take_before(limit),
                     _made(made[made_taken:made_end]),
                 ]
             )
         )
-        held, made_taken = held.select(slice(ready, None)), made_end
-    yield from _pieces(_joined([held, in_order.take_before(None), _made(made[made_taken:])]))
+        held, made_taken = held.part(ready, None), made_end
+    yield from _pieces(_in_order([held, in_order.take_before(None), _made(made[made_taken:])]))
 
 
 def _made(records: Records) -> Batch:
     return Batch(records, np.full(len(records), -1, dtype=np.intp))
 
 
-def _joined(parts: Sequence[Batch]) -> Batch:
+def _in_order(parts: Sequence[Batch]) -> Batch:
     filled = [part for part in parts if len(part)]
     if not filled:
         return parts[0]
     if len(filled) == 1:
         records, positions = filled[0].records, filled[0].positions
     else:
-        records = np.concatenate([part.records for part in filled])
+        records = joined([part.records for part in filled])
         positions = np.concatenate([part.positions for part in filled])
     starts = records["start_ns"]
     if bool(np.all(starts[1:] >= starts[:-1])):
         return Batch(records, positions)
     order = np.argsort(starts, kind="stable")
-    return Batch(records[order], positions[order])
+    return Batch(take(records, order), positions[order])
 
 
 def _pieces(batch: Batch) -> Iterator[Batch]:
-    size = 4 * CHUNK_RECORDS
+    size = CHUNK_RECORDS
     for begin in range(0, len(batch), size):
-        yield batch.select(slice(begin, begin + size))
+        yield batch.part(begin, begin + size)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -34,12 +34,16 @@ from cctrace.collectors.spool.layout import NO_DEVICE, Kind, Operation
 from cctrace.collectors.spool.merge import Batch, merged
 from cctrace.collectors.spool.replays import EAGER_NAME, Replays, find_replays
 from cctrace.collectors.spool.roles import thread_roles
-from cctrace.collectors.spool.spoolfile import Records, SpoolFile
+from cctrace.collectors.spool.spoolfile import Records, SpoolFile, take
 from cctrace.collectors.spool.steps import Steps, find_steps
 
 _BUILDS_EXECUTABLE: Final = ("cuGraphInstantiate", "cuGraphExec", "cuGraphUpload")
 """Graph-building calls whose object is an executable graph, by the begin of their name."""
 _CREATES_EXECUTABLE: Final = "cuGraphInstantiate"
+
+
+Fields: TypeAlias = Batch | Records
+Where: TypeAlias = npt.NDArray[np.intp] | slice
 
 
 @dataclass
@@ -97,7 +101,7 @@ class ProcessRows:
         count = 0
         for batch in merged(self._records, self._index.calls.get(tid, []), ranges, made):
             numbers = self._call_numbers(batch, host_calls)
-            write(lane_table(batch.records, shared, self._texts, numbers))
+            write(lane_table(batch, shared, self._texts, numbers))
             count += len(batch)
             progress(len(batch))
         self._lanes.count(lane, count)
@@ -113,39 +117,35 @@ class ProcessRows:
         return made
 
     def _call_numbers(self, batch: Batch, host_calls: HostCalls) -> Numbers:
-        records = batch.records
-        is_call = records["kind"] == Kind.CALL
-        operations = np.where(is_call, records["operation"], 0).astype(np.uint8)
-        objects = records["object"]
-        stream = self._where(wants_stream(operations, objects), records, self._stream_numbers)
-        ref = self._where(wants_event(operations, objects), records, self._event_numbers)
-        executable = may_be_executable(operations, objects)
-        builds = operations == Operation.GRAPH_BUILD
+        stream = _spread(wants_stream(batch), batch, self._stream_numbers)
+        ref = _spread(wants_event(batch), batch, self._event_numbers)
+        executable = may_be_executable(batch)
+        builds = batch.operations == Operation.GRAPH_BUILD
         if builds.any():
-            executable &= ~builds | np.isin(records["name"], self._executable_names)
-        graph = self._where(executable, records, self._graph_numbers)
-        correlation = self._correlation_of(batch, host_calls, is_call)
+            executable &= ~builds | np.isin(batch["name"], self._executable_names)
+        graph = _spread(executable, batch, self._graph_numbers)
+        correlation = self._correlation_of(batch, host_calls)
         if correlation is not None and len(self._correlations):
-            nothing = np.full(len(records), -1, dtype=np.int64)
+            nothing = np.full(len(batch), -1, dtype=np.int64)
             self._joined.add(
                 correlation, nothing if stream is None else stream, nothing if graph is None else graph
             )
         return Numbers(stream, correlation, graph, ref)
 
-    def _correlation_of(
-        self, batch: Batch, host_calls: HostCalls, is_call: npt.NDArray[np.bool_]
-    ) -> npt.NDArray[np.int64] | None:
+    def _correlation_of(self, batch: Batch, host_calls: HostCalls) -> npt.NDArray[np.int64] | None:
         if len(self._correlations):
-            found = np.full(len(batch), -1, dtype=np.int64)
-            calls = np.flatnonzero(is_call)
-            found[calls] = host_calls.correlations(batch.records[calls])
-            return found
+            return host_calls.correlations(batch)
         positions, correlations = self._launch_correlation
         if not len(positions):
             return None
-        place = np.minimum(np.searchsorted(positions, batch.positions), len(positions) - 1)
-        hit = positions[place] == batch.positions
-        return np.where(hit, correlations[place], -1) if hit.any() else None
+        launches = np.flatnonzero(batch.operations == Operation.GRAPH)
+        if not len(launches):
+            return None
+        place = np.minimum(np.searchsorted(positions, batch.positions[launches]), len(positions) - 1)
+        hit = positions[place] == batch.positions[launches]
+        found = np.full(len(batch), -1, dtype=np.int64)
+        found[launches[hit]] = correlations[place[hit]]
+        return found
 
     def _number_replays(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int64]]:
         """Gives each joined replay a correlation, and its row the stream and graph of the launch.
@@ -153,40 +153,28 @@ class ProcessRows:
         Returns the positions of the launches in the spool, ascending, and their correlations.
         """
         replays = self.replays
-        calls = self._index.graph_calls[replays.launch]
+        calls = take(self._index.graph_calls, replays.launch)
         numbers = np.arange(len(calls), dtype=np.int64) + self._numbers.correlations + 1
         self._numbers.correlations += len(calls)
         replays.graphs["link"] = numbers
-        replays.graphs["stream"] = self._stream_numbers(calls)
-        replays.graphs["object"] = self._graph_numbers(calls)
+        replays.graphs["stream"] = self._stream_numbers(calls, slice(None))
+        replays.graphs["object"] = self._graph_numbers(calls, slice(None))
         positions = self._index.graph_positions[replays.launch]
         order = np.argsort(positions)
         return positions[order], numbers[order]
 
-    def _where(
-        self,
-        wanted: npt.NDArray[np.bool_],
-        records: Records,
-        number: Callable[[Records], npt.NDArray[np.int64]],
-    ) -> npt.NDArray[np.int64] | None:
-        if bool(wanted.all()):
-            return number(records)
-        if not wanted.any():
-            return None
-        result = np.full(len(records), -1, dtype=np.int64)
-        result[wanted] = number(records[wanted])
-        return result
+    def _stream_numbers(self, calls: Fields, where: Where) -> npt.NDArray[np.int64]:
+        keys = stream_keys(calls["stream"][where])
+        births = self._stream_births
+        return self._numbers.streams.numbers(keys, births.generations(keys, calls["end_ns"][where]))
 
-    def _stream_numbers(self, calls: Records) -> npt.NDArray[np.int64]:
-        keys = stream_keys(calls["stream"])
-        return self._numbers.streams.numbers(keys, self._stream_births.generations(keys, calls["end_ns"]))
+    def _graph_numbers(self, calls: Fields, where: Where) -> npt.NDArray[np.int64]:
+        handles = calls["object"][where]
+        births = self._graph_births
+        return self._numbers.graphs.numbers(handles, births.generations(handles, calls["end_ns"][where]))
 
-    def _graph_numbers(self, calls: Records) -> npt.NDArray[np.int64]:
-        handles = calls["object"]
-        return self._numbers.graphs.numbers(handles, self._graph_births.generations(handles, calls["end_ns"]))
-
-    def _event_numbers(self, calls: Records) -> npt.NDArray[np.int64]:
-        return self._numbers.events.numbers(calls["object"])
+    def _event_numbers(self, calls: Fields, where: Where) -> npt.NDArray[np.int64]:
+        return self._numbers.events.numbers(calls["object"][where])
 
     def _write_streams(self, write: Callable[[pa.Table], None], progress: Callable[[int], None]) -> int:
         cupti = number_alike(
@@ -229,7 +217,7 @@ class ProcessRows:
         texts = self._texts if source.name != "sampled steps" else Texts({1: EAGER_NAME})
         count = 0
         for batch in merged(self._records, source.runs, (), source.made):
-            write(lane_table(batch.records, shared, texts, source.numbers(batch)))
+            write(lane_table(batch, shared, texts, source.numbers(batch)))
             count += len(batch)
             progress(int(np.count_nonzero(batch.positions >= 0)))
         self._lanes.count(lane, count)
@@ -257,27 +245,40 @@ class _StreamRows:
         return process.write_stream(self, write, progress)
 
     def numbers(self, batch: Batch) -> Numbers:
-        records = batch.records
         made = batch.positions < 0
-        kinds = records["kind"]
-        correlation = np.where(records["link"] > 0, records["link"].astype(np.int64), -1)
+        kinds = batch["kind"]
+        correlation = np.where(batch["link"] > 0, batch["link"].astype(np.int64), -1)
         correlation[(kinds == Kind.ROTATION) | (kinds == Kind.MARK)] = -1
         if self.number is None:
             stream = None
             if bool(np.any(kinds == Kind.SYNC)):
-                stream = self._sync_streams(records)
+                stream = self._sync_streams(batch)
             return Numbers(stream=stream, correlation=correlation)
-        graph = np.where(made, records["object"].astype(np.int64), self.cupti.graph_numbers(records["tid"]))
+        graph = np.where(made, batch["object"].astype(np.int64), self.cupti.graph_numbers(batch["tid"]))
         return Numbers(
-            stream=np.full(len(records), self.number, dtype=np.int64), correlation=correlation, graph=graph
+            stream=np.full(len(batch), self.number, dtype=np.int64), correlation=correlation, graph=graph
         )
 
-    def _sync_streams(self, records: Records) -> npt.NDArray[np.int64]:
+    def _sync_streams(self, batch: Batch) -> npt.NDArray[np.int64]:
         # A synchronization names no device. CUPTI numbers streams over all devices, so any device's entry is
         # right.
         by_id = {stream: number for (_, stream), number in self.cupti.streams.items()}
-        ids = (records["stream"] & np.uint64(NO_SYNC_STREAM)).tolist()
+        ids = (batch["stream"] & np.uint64(NO_SYNC_STREAM)).tolist()
         return np.array([by_id.get(i, -1) for i in ids], dtype=np.int64)
+
+
+def _spread(
+    wanted: npt.NDArray[np.bool_], batch: Batch, number: Callable[[Batch, Where], npt.NDArray[np.int64]]
+) -> npt.NDArray[np.int64] | None:
+    """Numbers of the wanted rows, −1 elsewhere; None if none is wanted."""
+    if bool(wanted.all()):
+        return number(batch, slice(None))
+    where = np.flatnonzero(wanted)
+    if not len(where):
+        return None
+    result = np.full(len(batch), -1, dtype=np.int64)
+    result[where] = number(batch, where)
+    return result
 
 
 def _stream_births(index: Index) -> Births:

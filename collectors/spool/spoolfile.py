@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -17,6 +17,8 @@ Records: TypeAlias = npt.NDArray[np.void]
 
 CHUNK_RECORDS: Final = 64 << 10
 """Records looked at together, 4 MiB: the columns taken out of them stay in the processor's cache."""
+
+_WORDS: Final = RECORD_BYTES // 8
 
 MAX_TEXT_BYTES: Final = 4096
 """The collector cuts longer texts; a longer one is damage."""
@@ -62,7 +64,7 @@ def open_spool(path: Path) -> SpoolFile:
         count = size // RECORD_BYTES
         if not count:
             raise NotASpoolError("holds no record")
-        records: Records = np.memmap(path, RECORD, mode="r", shape=(count,))
+        records: Records = np.asarray(np.memmap(path, RECORD, mode="r", shape=(count,)))
     except OSError as error:
         raise NotASpoolError(f"cannot be read: {error.strerror or error}") from None
     header = records[0]
@@ -75,6 +77,24 @@ def open_spool(path: Path) -> SpoolFile:
     if header["bytes"] < 1 or not 0 < header["tid"] < 2**31:
         raise NotASpoolError("has a damaged header")
     return SpoolFile(path, records, size % RECORD_BYTES)
+
+
+def take(records: Records, places: npt.NDArray[Any]) -> Records:
+    """A copy of the records at `places` (numbers or a mask)."""
+    # Indexing copies a record field by field, and `np.take` words eight at a time, in a fifth of the time.
+    if places.dtype == np.bool_:
+        places = np.flatnonzero(places)
+    words = np.take(records.view(np.uint64).reshape(-1, _WORDS), places, axis=0)
+    taken: Records = words.view(RECORD).reshape(-1)
+    return taken
+
+
+def joined(parts: Sequence[Records]) -> Records:
+    """A copy of several arrays of records, one behind the other; empty for none."""
+    words = [part.view(np.uint64) for part in parts if len(part)]
+    if not words:
+        return np.zeros(0, dtype=RECORD)
+    return np.concatenate(words).view(RECORD)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from cctrace.collectors.spool.index import Index, Run
 from cctrace.collectors.spool.labels import matches_any, step_classes
 from cctrace.collectors.spool.layout import Flag
-from cctrace.collectors.spool.spoolfile import Records
+from cctrace.collectors.spool.spoolfile import Records, joined, take
 
 
 @dataclass
@@ -43,13 +43,13 @@ def find_steps(records: Records, index: Index, pattern: str) -> Steps:
             marks = run.gather(records)
             is_step = (marks["flags"] & Flag.STEP_MARK) != 0
             if is_step.any():
-                marked.append(marks[is_step])
+                marked.append(take(marks, is_step))
                 rest = run.positions()[~is_step]
                 run = _run_of(rest, records)  # noqa: PLW2901 - the same run without the steps
             if run.count:
                 steps.ranges.setdefault(tid, []).append(run)
             if len(wanted):
-                matching.append(marks[np.isin(marks["name"], wanted) & ~is_step])
+                matching.append(take(marks, np.isin(marks["name"], wanted) & ~is_step))
         found = _sorted(marked) if marked else _outermost(_sorted(matching)) if matching else records[:0]
         if len(found):
             steps.rows[tid] = _numbered(found, index, places)
@@ -66,8 +66,8 @@ def _run_of(positions: npt.NDArray[np.intp], records: Records) -> Run:
 
 
 def _sorted(parts: list[Records]) -> Records:
-    records = np.concatenate(parts)
-    return records[np.lexsort((~records["end_ns"], records["start_ns"]))]
+    records = joined(parts)
+    return take(records, np.lexsort((~records["end_ns"], records["start_ns"])))
 
 
 def _outermost(records: Records) -> Records:
@@ -77,13 +77,15 @@ def _outermost(records: Records) -> Records:
     covered = np.maximum.accumulate(records["end_ns"])
     outer = np.concatenate(([True], records["start_ns"][1:] >= covered[:-1]))
     # An instant mark has no length, so it is no step.
-    return records[outer & (records["end_ns"] > records["start_ns"])]
+    return take(records, outer & (records["end_ns"] > records["start_ns"]))
 
 
 def _numbered(records: Records, index: Index, places: dict[str, int]) -> Records:
-    labels = [index.strings.get(name, "") for name in records["name"].tolist()]
+    ids, order = np.unique(records["name"], return_inverse=True)
+    labels = [index.strings.get(name, "") for name in ids.tolist()]
+    classes = [places.setdefault(text, len(places)) for text in step_classes(labels, order)]
     records = records.copy()
     records["flags"] |= np.uint8(Flag.STEP_MARK)
     records["object"] = np.arange(len(records), dtype=np.uint64)
-    records["bytes"] = [places.setdefault(text, len(places)) for text in step_classes(labels)]
+    records["bytes"] = np.array(classes, dtype=np.uint64)[order]
     return records
