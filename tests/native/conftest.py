@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -68,13 +68,20 @@ def built() -> Built:
     """The collector and its stand-ins; the build folder is kept between sessions."""
     include = cuda_include()
     if include is None:
-        pytest.skip("no CUDA headers: pip install nvidia-cuda-cupti nvidia-cuda-runtime nvidia-cuda-crt nvidia-nvtx")
+        pytest.skip(
+            "no CUDA headers: pip install nvidia-cuda-cupti nvidia-cuda-runtime nvidia-cuda-crt nvidia-nvtx"
+        )
     key = hashlib.sha256(f"{ROOT}\0{include}".encode()).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"cctrace-native-{os.getuid()}-{key}"
     folder.mkdir(mode=0o700, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        cmake(ROOT, folder / "collector", f"-DPython_EXECUTABLE={sys.executable}", f"-DCCTRACE_CUDA_INCLUDE={include}")
+        cmake(
+            ROOT,
+            folder / "collector",
+            f"-DPython_EXECUTABLE={sys.executable}",
+            f"-DCCTRACE_CUDA_INCLUDE={include}",
+        )
         cmake(HERE, folder / "mocks", f"-DCUDA_INCLUDE={include}")
     return Built(folder / "collector" / "libcctrace.so", folder / "mocks")
 
@@ -168,7 +175,9 @@ class Runner:
 
     def environment(self, extra: dict[str, str] | None = None) -> dict[str, str]:
         """As `cctrace record` sets it, plus the stand-in driver."""
-        env = {k: v for k, v in os.environ.items() if not k.startswith(("CCTRACE_", "CUDA_", "NVTX_", "MOCK_"))}
+        env = {
+            k: v for k, v in os.environ.items() if not k.startswith(("CCTRACE_", "CUDA_", "NVTX_", "MOCK_"))
+        }
         env.update(
             LD_LIBRARY_PATH=str(self.built.folder),
             LD_PRELOAD=str(self.built.library),
@@ -185,7 +194,12 @@ class Runner:
     def start(self, command: list[str], env: dict[str, str] | None = None) -> subprocess.Popen[str]:
         """Starts a program and leaves it running."""
         return subprocess.Popen(
-            command, env=self.environment(env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder
+            command,
+            env=self.environment(env),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.folder,
         )
 
     def finish(self, process: subprocess.Popen[str]) -> Recording:
@@ -206,11 +220,15 @@ class Runner:
         """Runs a program to its end; keyword arguments go to its environment."""
         return self.finish(self.start(command, env))
 
-    def python(self, code: str, **env: str) -> Recording:
-        """Runs Python code that finds the stand-in driver as `cuda` and a few helpers (see PRELUDE)."""
+    def start_python(self, code: str, **env: str) -> subprocess.Popen[str]:
+        """Starts Python code that finds the stand-in driver as `cuda`, and a few helpers (see PRELUDE)."""
         script = self.folder / "script.py"
         script.write_text(PRELUDE + code)
-        return self.run([sys.executable, str(script)], **env)
+        return self.start([sys.executable, str(script)], env)
+
+    def python(self, code: str, **env: str) -> Recording:
+        """Runs such code to its end."""
+        return self.finish(self.start_python(code, **env))
 
 
 PRELUDE = """
@@ -256,9 +274,9 @@ def start():
 
 
 @pytest.fixture
-def recorder(built: Built, tmp_path: Path) -> Iterator[Runner]:
+def recorder(built: Built, tmp_path: Path) -> Runner:
     """Runs programs; every test has a spool folder of its own."""
-    yield Runner(built, tmp_path)
+    return Runner(built, tmp_path)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,9 @@ print(s.value)
 
 
 def test_results_are_kept(recorder: Any) -> None:
-    code = "start(); assert cuda.cuMemFreeHost(c_void_p(12345)) == 1; assert cuda.cuMemFreeHost(pinned(64)) == 0"
+    code = (
+        "start(); assert cuda.cuMemFreeHost(c_void_p(12345)) == 1; assert cuda.cuMemFreeHost(pinned(64)) == 0"
+    )
     recording = recorder.python(code)
     assert recording.code == 0
     assert list(recording.spool.named("cuMemFreeHost")["result"]) == [1, 0]
@@ -50,7 +53,9 @@ def test_results_are_kept(recorder: Any) -> None:
         ("cuda.cuMemcpyPeerAsync(d, None, d, None, n, s)", "device", "device", "p2p"),
     ],
 )
-def test_copies_know_their_ends(recorder: Any, call: str, source: str, destination: str, direction: str) -> None:
+def test_copies_know_their_ends(
+    recorder: Any, call: str, source: str, destination: str, direction: str
+) -> None:
     code = f"""
 start(); s = stream(); h = pinned(512); d = device(512); n = c_size_t(200)
 m = c_uint64(); check(cuda.cuMemAllocManaged(byref(m), c_size_t(512), 1))
@@ -71,7 +76,8 @@ def test_registered_memory_is_pinned_until_it_is_not(recorder: Any) -> None:
 start(); s = stream(); d = device(64)
 block = ctypes.create_string_buffer(64); p = c_void_p(ctypes.addressof(block))
 copy = lambda: check(cuda.cuMemcpyHtoDAsync_v2(d, p, c_size_t(64), s))
-copy(); check(cuda.cuMemHostRegister_v2(p, c_size_t(64), 0)); copy(); check(cuda.cuMemHostUnregister(p)); copy()
+copy(); check(cuda.cuMemHostRegister_v2(p, c_size_t(64), 0))
+copy(); check(cuda.cuMemHostUnregister(p)); copy()
 """
     spool = recorder.python(code).spool
     copies = spool.named("cuMemcpyHtoDAsync_v2")
@@ -109,7 +115,8 @@ def test_kernels_have_names(recorder: Any, wanted: str, text: str) -> None:
 start(); f = function(b"decode_attention")
 for _ in range(3): launch(function=f)
 config = (c_uint64 * 16)()
-check(cuda.cuLaunchKernelEx(config, f, None, None)); check(cuda.cuLaunchCooperativeKernel(f, 1, 1, 1, 1, 1, 1, 0, None, None))
+check(cuda.cuLaunchKernelEx(config, f, None, None))
+check(cuda.cuLaunchCooperativeKernel(f, 1, 1, 1, 1, 1, 1, 0, None, None))
 """
     spool = recorder.python(code, CCTRACE_KERNEL_NAMES=wanted).spool
     kernels = [r for r in spool.of(Kind.CALL) if r["operation"] == Operation.KERNEL]
@@ -125,7 +132,11 @@ check(cuda.cuModuleUnload(c_void_p(1)))
 g = function(b"second"); launch(function=f); launch(function=g)
 """
     spool = recorder.python(code).spool
-    assert [spool.texts[int(r["link"])] for r in spool.named("cuLaunchKernel")] == ["first", "first", "second"]
+    assert [spool.texts[int(r["link"])] for r in spool.named("cuLaunchKernel")] == [
+        "first",
+        "first",
+        "second",
+    ]
 
 
 def test_captured_calls_are_no_submissions(recorder: Any) -> None:
@@ -223,11 +234,12 @@ def test_what_recording_costs_is_measured(recorder: Any) -> None:
 
 
 def test_clocks_are_read_together(recorder: Any) -> None:
-    import time
-
     spool = recorder.python("start(); launch(); time.sleep(1.2); launch()").spool
     clocks = spool.of(Kind.CLOCK)
     assert len(clocks) >= 2
     offset = time.time_ns() - time.monotonic_ns()
-    assert (np.abs(clocks["end_ns"].astype(np.int64) - clocks["start_ns"].astype(np.int64) - offset) < 1_000_000_000).all()
+    assert (
+        np.abs(clocks["end_ns"].astype(np.int64) - clocks["start_ns"].astype(np.int64) - offset)
+        < 1_000_000_000
+    ).all()
     assert (clocks["bytes"] < 1_000_000).all()

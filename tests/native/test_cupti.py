@@ -1,4 +1,4 @@
-"""The CUPTI recording against a stand-in CUPTI: the rows, their fields, and every way in which CUPTI may refuse."""
+"""The CUPTI recording against a stand-in CUPTI: its rows, and every way in which it may be refused."""
 
 from __future__ import annotations
 
@@ -58,7 +58,11 @@ def test_nodes_mode_records_every_kind(recorder: Any) -> None:
     assert len(spool.of(Kind.GRAPH)) == 0
 
     to_device, to_host, peer = spool.of(Kind.COPY)[:3]
-    assert (to_device["bytes"], to_device["copy_kind"], to_device["memory"]) == (4096, H2D, PINNED | DEVICE << 4)
+    assert (to_device["bytes"], to_device["copy_kind"], to_device["memory"]) == (
+        4096,
+        H2D,
+        PINNED | DEVICE << 4,
+    )
     assert to_device["flags"] & Flag.ASYNC
     assert (to_host["bytes"], to_host["copy_kind"], to_host["memory"]) == (64, D2H, DEVICE | PAGEABLE << 4)
     assert not to_host["flags"] & Flag.ASYNC
@@ -190,7 +194,7 @@ def test_it_works_by_injection_alone(recorder: Any) -> None:
 
 def test_records_reach_the_disk_while_the_program_runs(recorder: Any) -> None:
     recording = recorder.python(
-        PROGRAM + "library = ctypes.CDLL(os.environ['CCTRACE_LIBRARY']); library.cctrace_flush(); os.kill(os.getpid(), 9)",
+        PROGRAM + "ctypes.CDLL(os.environ['CCTRACE_LIBRARY']).cctrace_flush(); os.kill(os.getpid(), 9)",
         CCTRACE_GPU="nodes",
     )
     assert recording.code == -9
@@ -199,7 +203,12 @@ def test_records_reach_the_disk_while_the_program_runs(recorder: Any) -> None:
 
 def test_a_forked_child_of_a_recorded_process_is_left_alone(recorder: Any) -> None:
     recording = recorder.python(
-        PROGRAM + "child = os.fork()\nif child == 0: sys.exit(3)\nprint(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))",
+        PROGRAM
+        + """
+child = os.fork()
+if child == 0: sys.exit(3)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+""",
         CCTRACE_GPU="nodes",
     )
     assert recording.code == 0

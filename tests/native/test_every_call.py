@@ -21,7 +21,9 @@ def calls_of(recording: Any, symbol: str) -> tuple[int, Any]:
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_each_call_is_one_record_with_its_operation(every_call: Callable[[str], Any], row: Any, door: str) -> None:
+def test_each_call_is_one_record_with_its_operation(
+    every_call: Callable[[str], Any], row: Any, door: str
+) -> None:
     made, records = calls_of(every_call(door), row.symbol)
     assert made >= 1
     if row.operation == "none":

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cctrace.collectors.record.control import CONTROL_MAGIC, CONTROL_NAME, FIELDS
 from cctrace.collectors.spool.layout import Flag, Kind
 
 OUTSIDE = ["begun first"]
@@ -16,8 +17,7 @@ DEFAULT = [
     *("moment", "moment wide", "moment by event", "default beside it", *["step[DECODE bs=16]"] * 3),
 ]
 ENGINE = ["registered", "registered wide", "domain range", "domain range", ""]
-CONTROL = "<IIQQQQQQ"
-CONTROL_MAGIC = 0x43434354
+CONTROL = "<" + "".join(code for _, code in FIELDS)
 
 
 def marks(spool: Any) -> Counter[tuple[str, str]]:
@@ -30,7 +30,9 @@ def test_every_call_becomes_a_mark(recorder: Any) -> None:
     assert recording.code == 0
     # As NVTX lays down: the depth of the range that is begun or ended, counted from 0.
     assert recording.out == "depths 1 2 3 3 2 1 1\n"
-    assert marks(recording.spool) == Counter([("", t) for t in OUTSIDE + DEFAULT] + [("engine", t) for t in ENGINE])
+    assert marks(recording.spool) == Counter(
+        [("", t) for t in OUTSIDE + DEFAULT] + [("engine", t) for t in ENGINE]
+    )
     found = recording.spool.of(Kind.MARK)
     assert (found["flags"] == Flag.NVTX).all()
     assert (found["end_ns"] >= found["start_ns"]).all()
@@ -72,7 +74,7 @@ def test_without_a_spool_nothing_happens(recorder: Any) -> None:
 
 def control(recorder: Any, steps: int) -> Any:
     """A control page that stops after so many steps."""
-    page = recorder.folder / "control"
+    page = recorder.folder / CONTROL_NAME
     page.write_bytes(struct.pack(CONTROL, CONTROL_MAGIC, 0, 0, 0, steps, 0, 0, 0).ljust(4096, b"\0"))
     return page
 
@@ -123,7 +125,15 @@ domain.push_range(a); domain.pop_range()
     recording = recorder.python(code)
     assert recording.code == 0, recording.err
     labels = {label for _, label in marks(recording.spool)}
-    assert labels == {"plain", "inside", "decorated", "pushed", "process range", "moment", "step[PREFILL bs=1]"}
+    assert labels == {
+        "plain",
+        "inside",
+        "decorated",
+        "pushed",
+        "process range",
+        "moment",
+        "step[PREFILL bs=1]",
+    }
     domains = {label: domain for domain, label in marks(recording.spool)}
     assert domains["inside"] == "engine"
     assert domains["step[PREFILL bs=1]"] == "scheduler"

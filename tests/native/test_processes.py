@@ -34,7 +34,9 @@ def test_processes_without_cuda_leave_no_file(recorder: Any, command: list[str])
 
 def test_looking_names_up_starts_nothing(recorder: Any) -> None:
     # Libraries look names up when they are loaded, before a server forks its engine.
-    recording = recorder.python("cuda.cuLaunchKernel, cuda.cuMemcpyAsync; cuda.cuDriverGetVersion(byref(c_int()))")
+    recording = recorder.python(
+        "cuda.cuLaunchKernel, cuda.cuMemcpyAsync; cuda.cuDriverGetVersion(byref(c_int()))"
+    )
     assert recording.code == 0
     assert recording.spools == []
 
@@ -95,7 +97,8 @@ def test_a_signal_loses_at_most_one_drain_period(recorder: Any, number: signal.S
             "-c",
             "import ctypes, time\n"
             "c = ctypes.CDLL('libcuda.so.1'); c.cuInit(0)\n"
-            "while True:\n    c.cuStreamSynchronize(None); print(time.monotonic_ns(), flush=True); time.sleep(0.001)",
+            "while True:\n    c.cuStreamSynchronize(None)\n"
+            "    print(time.monotonic_ns(), flush=True); time.sleep(0.001)",
         ]
     )
     seen = [int(process.stdout.readline()) for _ in range(300)]
@@ -113,8 +116,10 @@ def test_sigint_is_the_programs_own(recorder: Any) -> None:
             sys.executable,
             "-c",
             "import ctypes, time\n"
-            "c = ctypes.CDLL('libcuda.so.1'); c.cuInit(0); c.cuStreamSynchronize(None); print('ready', flush=True)\n"
-            "try:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    c.cuStreamSynchronize(None); print('caught')",
+            "c = ctypes.CDLL('libcuda.so.1'); c.cuInit(0); c.cuStreamSynchronize(None)\n"
+            "print('ready', flush=True)\n"
+            "try:\n    time.sleep(60)\n"
+            "except KeyboardInterrupt:\n    c.cuStreamSynchronize(None); print('caught')",
         ]
     )
     assert process.stdout.readline() == "ready\n"
@@ -150,7 +155,8 @@ start()
 for _ in range({N}): launch()
 child = os.fork()
 if child == 0:
-    assert cuda.cuLaunchKernel(None, 1, 1, 1, 1, 1, 1, 0, None, None, None) == 3  # as without us: not initialized
+    # As without us: not initialized.
+    assert cuda.cuLaunchKernel(None, 1, 1, 1, 1, 1, 1, 0, None, None, None) == 3
     sys.exit(5)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 for _ in range({N}): launch()
@@ -203,7 +209,7 @@ os.execv(sys.executable, [sys.executable, "-c", again])
 
 
 def test_a_subprocess_of_a_recorded_process(recorder: Any) -> None:
-    code = f"""
+    code = """
 import subprocess
 start(); launch()
 again = "import ctypes; c = ctypes.CDLL('libcuda.so.1'); c.cuInit(0); c.cuStreamSynchronize(None)"

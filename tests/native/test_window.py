@@ -1,0 +1,132 @@
+"""The control page: when recording begins, when it ends, and what a limit stops."""
+
+from __future__ import annotations
+
+import struct
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cctrace.collectors.record.control import CONTROL_MAGIC, CONTROL_NAME, FIELDS, PAGE_BYTES, offset_of
+
+LAYOUT = "<" + "".join(code for _, code in FIELDS)
+HEADER_BYTES = 512
+ENDLESS = """
+start()
+for i in range(2000):
+    launch(); print(time.monotonic_ns()); time.sleep(0.001)
+    if i == 0: sys.stdout.flush()
+"""
+
+
+def write_control(folder: Path, **values: int) -> Path:
+    """A control page with these fields; the others are zero."""
+    page = folder / CONTROL_NAME
+    fields = {"magic": CONTROL_MAGIC, **values}
+    page.write_bytes(
+        struct.pack(LAYOUT, *(fields.get(name, 0) for name, _ in FIELDS)).ljust(PAGE_BYTES, b"\0")
+    )
+    return page
+
+
+def read_field(page: Path, name: str) -> int:
+    """One field of the page."""
+    code = dict(FIELDS)[name]
+    (value,) = struct.unpack_from("<" + code, page.read_bytes(), offset_of(name))
+    return int(value)
+
+
+def test_recording_begins_and_ends_on_time(recorder: Any) -> None:
+    begin = time.monotonic_ns() + 700_000_000
+    end = begin + 500_000_000
+    write_control(recorder.folder, start_at_ns=begin, stop_at_ns=end)
+    recording = recorder.python(ENDLESS)
+    assert recording.code == 0
+    moments = [int(line) for line in recording.out.split()]
+    records = recording.spool.named("cuLaunchKernel")
+    # The window is looked at every 10 ms; the rest is a busy machine.
+    slack = 150_000_000
+    assert len(records) > 0
+    assert begin - 1 <= int(records["start_ns"].min()) < begin + slack
+    assert end - slack < int(records["start_ns"].max()) < end + slack
+    assert len(moments) == 2000
+
+
+def test_told_to_stop_it_stops(recorder: Any) -> None:
+    page = write_control(recorder.folder)
+    process = recorder.start_python(ENDLESS)
+    assert process.stdout.readline()
+    time.sleep(0.3)
+    with page.open("r+b") as f:
+        f.seek(offset_of("stopped"))
+        f.write(struct.pack("<I", 1))
+    stopped = time.monotonic_ns()
+    recording = recorder.finish(process)
+    assert recording.code == 0
+    last = int(recording.spool.named("cuLaunchKernel")["start_ns"].max())
+    assert last < stopped + 150_000_000
+
+
+def test_the_byte_limit_bounds_the_spool(recorder: Any) -> None:
+    page = write_control(recorder.folder, bytes_limit=100_000)
+    code = "start()\nfor i in range(20):\n    for _ in range(500): launch()\n    time.sleep(0.03)"
+    recording = recorder.python(code)
+    assert recording.code == 0
+    assert read_field(page, "stopped") == 1
+    size = recording.spool.path.stat().st_size
+    # What the rings held when the limit was reached still comes.
+    assert 100_000 <= size < 300_000
+    # Only the header is written before the page is looked at.
+    assert size - HEADER_BYTES <= read_field(page, "bytes_written") <= size
+
+
+def test_the_step_limit_counts_the_hooks_marks(recorder: Any) -> None:
+    page = write_control(recorder.folder, steps_limit=5)
+    code = """
+library = ctypes.CDLL(os.environ["CCTRACE_LIBRARY"]); start(); launch()
+for i in range(40):
+    library.cctrace_step_begin(b"decode"); launch(); library.cctrace_step_end(); time.sleep(0.015)
+"""
+    recording = recorder.python(code)
+    assert read_field(page, "stopped") == 1
+    assert 5 <= len(recording.spool.named("decode", 2)) <= 8
+
+
+def test_the_limits_hold_for_all_processes_together(recorder: Any) -> None:
+    page = write_control(recorder.folder, bytes_limit=200_000)
+    code = """
+child = os.fork()
+start()
+for i in range(30):
+    for _ in range(200): launch()
+    time.sleep(0.02)
+if child == 0: os._exit(0)
+os.waitpid(child, 0)
+"""
+    recording = recorder.python(code)
+    assert len(recording.spools) == 2
+    size = sum(s.path.stat().st_size for s in recording.spools)
+    assert size - 2 * HEADER_BYTES <= read_field(page, "bytes_written") <= size
+    assert read_field(page, "stopped") == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * PAGE_BYTES, b"short"])
+def test_a_page_that_is_not_ready_means_no_limits(recorder: Any, content: bytes) -> None:
+    (recorder.folder / CONTROL_NAME).write_bytes(content)
+    recording = recorder.python("start(); launch()")
+    assert recording.code == 0
+    assert len(recording.spool.named("cuLaunchKernel")) == 1
+
+
+def test_gpu_rows_of_a_time_without_recording_are_not_kept(recorder: Any) -> None:
+    write_control(recorder.folder, start_at_ns=time.monotonic_ns() + 3_600_000_000_000)
+    code = (
+        "library = ctypes.CDLL(os.environ['CCTRACE_LIBRARY']); start(); launch()\n"
+        + "library.cctrace_flush()\n" * 4
+    )
+    spool = recorder.python(code, CCTRACE_GPU="nodes").spool
+    assert len(spool.named("cuLaunchKernel")) == 0
+    # One flush may still bring rows from before the first look at the window.
+    assert len(spool.named("eager_kernel", 32)) <= 1
