@@ -1,6 +1,7 @@
 #include "cupti_session.h"
 
 #include <cupti.h>
+#include <stdlib.h>
 
 #include <atomic>
 #include <string>
@@ -24,6 +25,9 @@ constexpr const char* kStateKey = "gpu.state";
 // fills in a second.
 constexpr size_t kDeviceBuffers = 8;
 
+// A flush after a fault of the GPU may never return; the program ends all the same.
+constexpr int kExitTimeoutMs = 2000;
+
 struct KindRequest {
   CUpti_ActivityKind kind;
   const char* name;
@@ -42,6 +46,7 @@ constexpr KindRequest kOthers[] = {
 
 enum class State : uint8_t { off, running, stopped };
 std::atomic<State> g_state{State::off};
+std::atomic<bool> g_exiting{false};
 bool g_was_recording = true;  // at the last tick; the writer thread's own
 Functions g_functions;
 
@@ -95,6 +100,14 @@ void tolerate(const char* what, CUptiResult result) {
   if (result == CUPTI_SUCCESS) return;
   spool::note_state((std::string("gpu.without.") + what).c_str(), result_text(g_functions, result),
                     static_cast<uint64_t>(result));
+}
+
+// Exit handlers run in reverse order: the recorder's was registered before libcupti was loaded, so by the
+// time it runs CUPTI may be gone. This one comes after, and has the writer thread flush while CUPTI is still
+// there.
+void at_exit() {
+  g_exiting = true;
+  recorder::flush(kExitTimeoutMs);
 }
 
 void enable_rest(bool graphs) {
@@ -153,6 +166,7 @@ void start() {
   }
   enable_rest(graphs);
   g_state = State::running;
+  atexit(at_exit);
   spool::note_state(kStateKey, graphs ? "recording graphs" : "recording nodes");
 }
 
@@ -178,6 +192,7 @@ void on_tick() {
   follow_window();
   flush(0);
   report_losses();
+  if (g_exiting) on_finish();
 }
 
 void on_finish() {
