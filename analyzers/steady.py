@@ -60,9 +60,9 @@ def warm_up_length(period_ns: IntArray) -> int:
     level = np.log(np.maximum(period_ns, 1).astype(np.float64))
     # A single outlier must not look like a change of level.
     level = np.clip(level, *np.percentile(level, (5, 95)))
-    split = MIN_WARM_UP_STEPS + int(np.argmin(_split_errors(level)[MIN_WARM_UP_STEPS - 1 : longest]))
-    before, after = level[:split].mean(), level[split:].mean()
-    return split if before - after > np.log(WARM_UP_DROP) else 0
+    split = MIN_WARM_UP_STEPS + int(np.argmin(_split_errors(level)[MIN_WARM_UP_STEPS - 1 :]))
+    slower = level[:split].mean() - level[split:].mean() > np.log(WARM_UP_DROP)
+    return split if slower and split <= longest else 0
 
 
 def _split_errors(level: FloatArray) -> FloatArray:

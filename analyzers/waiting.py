@@ -16,11 +16,12 @@ from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray
 
 COPY_OVER_LAUNCH: Final = 2.0
 """Own cost of an asynchronous copy over that of a kernel launch: 4.3–9.5 µs against 4–5 µs on an H200."""
-COPY_SLACK_NS: Final = 20_000
-"""On top: first copies after a pause take up to 26 µs there without waiting for anything."""
-COPY_BANDWIDTH_BYTES_PER_NS: Final = 5.0
-"""A copy that stages or encrypts on the calling thread is granted this: below the 7.2 GB/s that one thread's
-encryption was measured at (1 MB, B200), and below what pageable copies reach."""
+COPY_SLACK_NS: Final = 30_000
+"""On top: first copies after a pause take up to 26 µs there without waiting for anything, and 64 KB to the
+host 35 µs with CC on (H20), where a launch costs 5 to 15 µs."""
+COPY_BANDWIDTH_BYTES_PER_NS: Final = 1.5
+"""A copy that stages or encrypts on the calling thread is granted this: the slowest rate measured with CC on
+(H100, SEV-SNP, 1 MB, 1.5 GB/s); B200 reaches 7.2 GB/s."""
 DEFAULT_LAUNCH_NS: Final = 6_000
 """Own cost of a launch where a trace holds none: between 3.45 µs (CC off) and 15.7 µs (CC on), near the
 first."""

@@ -1,0 +1,311 @@
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trace_builder import Built, Costs, Load, Tolls, build
+
+from cctrace.analyzers.calls import calls_from
+from cctrace.analyzers.diff import NOISE_FLOOR, Diff, compare
+from cctrace.analyzers.gpu import gpu_rows_from
+from cctrace.analyzers.loading import Recording
+from cctrace.analyzers.marks import marks_from
+from cctrace.errors import UnusableInputError
+from cctrace.trace import Acceptance, Collector, Emulation, Metadata
+from cctrace.trace.acceptance import Load as LoadFields
+from cctrace.trace.acceptance import Security
+
+# The published eager step: 181 kernels, 3.45 µs to submit one, about 12 µs more with CC.
+EAGER = Load(
+    layers=36,
+    kernels_per_layer=5,
+    sampling_kernels=1,
+    input_copies=1,
+    host_us=200.0,
+    gap_us=8.0,
+    steps=60,
+    costs=Costs(kernel=3.45, gpu_kernel=3.0),
+)
+TOLL = 12.25
+LAUNCH = Tolls(kernel=TOLL, graph=TOLL, copy=TOLL, memset=TOLL, event=TOLL)
+
+
+def recording(built: Built, name: str, metadata: Metadata) -> Recording:
+    table = built.table
+    return Recording(name, metadata, calls_from(table), marks_from(table), gpu_rows_from(table))
+
+
+def secure(cc_mode: str | None) -> Metadata:
+    return Metadata(acceptance=Acceptance(security=Security(cc_mode=cc_mode)))
+
+
+def diff_of(
+    off: Load, on: Load, on_metadata: Metadata | None = None, off_metadata: Metadata | None = None
+) -> Diff:
+    return compare(
+        recording(build(replace(on, seed=on.seed + 1)), "on", on_metadata or secure("on")),
+        recording(build(off), "off", off_metadata or secure("off")),
+    )
+
+
+@pytest.mark.parametrize("execution", ["eager", "graph", "piecewise"])
+@pytest.mark.parametrize("toll", [5.0, 12.25, 40.0])
+def test_the_injected_toll_is_found_within_five_percent(execution: str, toll: float) -> None:
+    tolls = Tolls(kernel=toll, graph=toll, copy=toll, memset=toll, event=toll)
+    load = replace(EAGER, execution=execution)
+
+    diff = diff_of(load, replace(load, tolls=tolls))
+
+    assert diff.account is not None
+    found = {one.category: one.toll_us for one in diff.account.tolls}
+    wanted = {"kernel", "copy h2d", "copy d2h", "memset", "event-record"}
+    assert wanted | ({"graph"} if execution != "eager" else set()) == set(found)
+    for toll_us in found.values():
+        assert toll_us == pytest.approx(toll, rel=0.05)
+
+
+def test_tolls_that_differ_by_category_are_kept_apart() -> None:
+    tolls = Tolls(kernel=12.25, graph=20.0, copy=5.0, memset=1.0, event=0.0)
+    load = replace(EAGER, execution="piecewise", noise=0.0)
+
+    diff = diff_of(load, replace(load, tolls=tolls))
+
+    assert diff.account is not None
+    found = {one.category: one.toll_us for one in diff.account.tolls}
+    assert found == pytest.approx(
+        {
+            "kernel": 12.25,
+            "graph": 20.0,
+            "copy h2d": 5.0,
+            "copy d2h": 5.0,
+            "memset": 1.0,
+            "event-record": 0.0,
+        },
+        abs=0.002,
+    )
+
+
+def test_a_host_bound_step_grows_by_count_times_toll() -> None:
+    diff = diff_of(EAGER, replace(EAGER, tolls=LAUNCH))
+
+    submissions = 181 + 1 + 1 + 1 + 1
+    assert diff.delta_us_per_step == pytest.approx(submissions * TOLL, rel=0.01)
+    assert diff.account is not None
+    assert diff.account.toll_us_per_step == pytest.approx(submissions * TOLL, rel=0.01)
+    assert abs(diff.account.unexplained.total_us_per_step) < 0.01 * diff.off.period_us
+    assert diff.step_growth == pytest.approx(diff.on.period_us / diff.off.period_us - 1)
+    assert diff.throughput_loss == pytest.approx(1 - diff.off.period_us / diff.on.period_us)
+    assert any("host-bound" in statement for statement in diff.statements)
+    assert any(statement.startswith("Kernels alone: 181 kernels") for statement in diff.statements)
+
+
+def test_a_full_graph_hides_all_but_a_few_submissions() -> None:
+    eager = diff_of(EAGER, replace(EAGER, tolls=LAUNCH))
+    graph_load = replace(EAGER, execution="graph", costs=Costs(gpu_kernel=12.0))
+    graph = diff_of(graph_load, replace(graph_load, tolls=LAUNCH))
+
+    assert eager.ratio > 1.8
+    assert graph.ratio < 1.05
+    assert graph.within_noise
+    assert graph.account is not None
+    assert graph.account.toll_us_per_step == pytest.approx(6 * TOLL, rel=0.02)
+    assert graph.account.wait_us_per_step < -2 * TOLL
+    assert "within the noise" in graph.headline
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.sampled_from(["eager", "graph", "piecewise"]),
+    st.sampled_from(["sync", "overlap", "worker"]),
+    st.floats(0, 30),
+    st.booleans(),
+    st.integers(0, 1000),
+)
+def test_the_account_adds_up_to_the_difference(
+    execution: str, readback: str, toll: float, blocking: bool, seed: int
+) -> None:
+    tolls = Tolls(kernel=toll, graph=toll, copy=toll, memset=toll, event=toll, blocking=blocking)
+    load = Load(execution=execution, readback=readback, steps=40, seed=seed, noise=0.1, extra_share=0.2)
+
+    diff = diff_of(load, replace(load, tolls=tolls))
+
+    account = diff.account
+    assert account is not None
+    rest = account.unexplained
+    total = account.toll_us_per_step + account.wait_us_per_step + rest.total_us_per_step
+    assert total == pytest.approx(diff.delta_us_per_step, abs=1e-6)
+    parts = (
+        rest.outside_calls_us_per_step,
+        rest.dearer_calls_us_per_step,
+        rest.other_counts_us_per_step,
+        rest.other_calls_us_per_step,
+    )
+    assert sum(parts) == pytest.approx(rest.total_us_per_step, abs=1e-6)
+
+
+@pytest.mark.parametrize("execution", ["eager", "graph", "piecewise"])
+@pytest.mark.parametrize("readback", ["sync", "overlap", "worker"])
+def test_a_null_pair_gives_nothing(execution: str, readback: str) -> None:
+    load = Load(execution=execution, readback=readback, steps=100)
+
+    diff = diff_of(load, load)
+
+    assert diff.within_noise
+    assert abs(diff.step_growth) < NOISE_FLOOR
+    assert diff.account is not None
+    assert abs(diff.account.toll_us_per_step) < 0.01 * diff.off.period_us
+    assert all(abs(one.toll_us or 0.0) < 0.1 for one in diff.account.tolls)
+    assert diff.call_differences.listed == ()
+
+
+def test_lost_overlap_shows_as_waiting_in_the_copy() -> None:
+    load = Load(execution="graph", readback="overlap", steps=60, host_us=300.0)
+
+    diff = diff_of(load, replace(load, tolls=Tolls(blocking=True)))
+
+    assert diff.account is not None
+    assert diff.account.wait_us_per_step == pytest.approx(diff.delta_us_per_step, rel=0.1)
+    copy = diff.account.waits[0]
+    assert (copy.category, copy.thread, copy.off_per_step, copy.on_per_step) == ("copy d2h", "step", 0.0, 1.0)
+    read_back = next(one for one in diff.account.tolls if one.category == "copy d2h")
+    assert read_back.toll_us is None
+    assert read_back.cannot_tell_because == "every such call waited in the on arm"
+    assert any("copy d2h" in statement for statement in diff.statements)
+
+
+def test_slower_host_code_is_unexplained_and_named() -> None:
+    diff = diff_of(EAGER, replace(EAGER, gap_us=8.0 * 1.5))
+
+    assert diff.account is not None
+    rest = diff.account.unexplained
+    assert rest.total_us_per_step == pytest.approx(diff.delta_us_per_step, rel=0.02)
+    assert rest.outside_calls_us_per_step == pytest.approx(diff.delta_us_per_step, rel=0.02)
+    assert any("unexplained: host code outside driver calls" in statement for statement in diff.statements)
+
+
+def test_toll_of_a_worker_is_not_on_the_step() -> None:
+    load = Load(execution="graph", readback="worker", steps=60, host_us=900.0)
+
+    diff = diff_of(load, replace(load, tolls=Tolls(copy=20.0)))
+
+    assert diff.account is not None
+    copy = next(one for one in diff.account.tolls if one.category == "copy d2h")
+    assert copy.raw_toll_us_per_step == 0
+    assert copy.other_threads_raw_toll_us_per_step == pytest.approx(20.0, rel=0.05)
+
+
+def test_swapped_arms_are_noticed() -> None:
+    diff = diff_of(EAGER, EAGER, on_metadata=secure("off"), off_metadata=secure("on"))
+
+    assert any("swapped" in warning for warning in diff.warnings)
+
+
+def test_two_arms_without_cc_are_noticed() -> None:
+    diff = diff_of(EAGER, EAGER, on_metadata=secure("off"), off_metadata=secure("off"))
+
+    assert any("not CC's" in warning for warning in diff.warnings)
+
+
+def test_emulation_stands_for_cc_and_is_labelled() -> None:
+    emulated = replace(secure("off"), emulation=Emulation(profile="b200-tdx", causes=("launch",)))
+
+    diff = diff_of(EAGER, replace(EAGER, tolls=LAUNCH), on_metadata=emulated)
+
+    assert diff.headline.startswith("Emulated b200-tdx (launch): +")
+    assert not any("swapped" in warning or "not CC's" in warning for warning in diff.warnings)
+    assert diff.on.provenance.warnings == ("emulated",)
+
+
+def test_gpu_rows_of_one_arm_only_are_noticed() -> None:
+    load = replace(EAGER, execution="graph")
+
+    diff = diff_of(load, replace(load, gpu_rows="stamps"))
+
+    assert any("only the on arm has GPU rows" in warning for warning in diff.warnings)
+
+
+def test_distorted_host_times_give_no_tolls() -> None:
+    distorted = replace(secure("off"), collector=Collector(gpu_mode="nodes", timing="distorted"))
+
+    diff = diff_of(EAGER, EAGER, off_metadata=distorted)
+
+    assert diff.account is None
+    assert diff.no_account_because is not None
+    assert "distorted" in diff.no_account_because
+    assert diff.statements == ()
+
+
+def test_shares_are_not_invented() -> None:
+    shares = diff_of(EAGER, replace(EAGER, tolls=LAUNCH)).shares.to_json()
+
+    assert shares.pop("not_computed_because")
+    assert set(shares.values()) == {None}
+
+
+def test_different_work_is_compared_with_a_warning() -> None:
+    diff = diff_of(replace(EAGER, execution="graph"), EAGER)
+
+    assert diff.warnings[0].startswith("the arms' steps hold different work")
+    assert diff.call_differences.listed[0].call == "kernel"
+    assert diff.classes == ()
+
+
+def test_classes_are_compared_one_by_one() -> None:
+    load = replace(EAGER, marks="decode", prefill_every=6, steps=60)
+
+    diff = diff_of(load, replace(load, tolls=LAUNCH))
+
+    assert [(one.phase, one.main) for one in diff.classes] == [("decode", True), ("prefill", False)]
+    assert all(one.step_growth > 0.5 for one in diff.classes)
+
+
+def test_other_differences_of_the_recordings_are_listed() -> None:
+    off = replace(
+        secure("off"), environment_variables={"VLLM_USE_V2_MODEL_RUNNER": "1", "CCTRACE_SPOOL": "/a"}
+    )
+    on_acceptance = Acceptance(security=Security(cc_mode="on"), load=LoadFields(concurrency=32))
+    on = Metadata(acceptance=on_acceptance, environment_variables={"CCTRACE_SPOOL": "/b"})
+
+    fields = diff_of(EAGER, EAGER, on_metadata=on, off_metadata=off).field_differences
+
+    found = {one.name: (one.off, one.on, one.expected) for one in fields}
+    assert found == {
+        "security.cc_mode": ("off", "on", True),
+        "load.concurrency": (None, "32", False),
+        "environment_variables.VLLM_USE_V2_MODEL_RUNNER": ("1", None, False),
+    }
+    assert [one.expected for one in fields] == [False, False, True]
+
+
+def test_kernels_that_one_arm_lacks_are_listed() -> None:
+    off = build(replace(EAGER, steps=30))
+    names = np.array(off.table["kernel"].to_pylist(), object)
+    renamed = np.where(names == "layer_2", "other_attention", names)
+    column = pa.array(renamed.tolist()).dictionary_encode()
+    on = off.table.set_column(off.table.schema.get_field_index("kernel"), "kernel", column)
+
+    diff = compare(
+        recording(replace(off, table=on), "on", secure("on")), recording(off, "off", secure("off"))
+    )
+
+    listed = {one.call: (one.off_per_step, one.on_per_step) for one in diff.call_differences.listed}
+    assert listed == {"kernel layer_2": (36.0, 0.0), "kernel other_attention": (0.0, 36.0)}
+    assert diff.call_differences.kernel_names_known
+
+
+def test_an_arm_without_steps_cannot_be_compared() -> None:
+    built = build(replace(EAGER, steps=2))
+    nothing = Recording(
+        "empty.parquet",
+        Metadata(),
+        calls_from(built.table.slice(0, 0)),
+        marks_from(built.table.slice(0, 0)),
+        gpu_rows_from(built.table.slice(0, 0)),
+    )
+
+    with pytest.raises(
+        UnusableInputError, match=r"empty\.parquet: cannot tell the steps, because no process"
+    ):
+        compare(recording(build(EAGER), "on", secure("on")), nothing)

@@ -1,0 +1,207 @@
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from trace_builder import Built, Load, build
+
+from cctrace.analyzers.calls import Calls, calls_from
+from cctrace.analyzers.marks import Marks, marks_from
+from cctrace.analyzers.phases import phase_of
+from cctrace.analyzers.steady import EXCLUSIONS, PAUSE, STEADY, WARM_UP, exclusions, warm_up_length
+from cctrace.analyzers.steps import NoSteps, Steps, find_steps
+
+
+def found(built: Built) -> Steps:
+    steps = find_steps(calls_from(built.table), marks_from(built.table))
+    assert not isinstance(steps, NoSteps)
+    return steps
+
+
+def test_a_step_lasts_from_mark_to_mark() -> None:
+    built = build(Load(marks="decode bs=16", steps=40))
+
+    steps = found(built)
+
+    assert steps.origin == "marks"
+    assert steps.confidence is None
+    assert steps.start_ns.tolist() == built.step_ns[:-1].tolist()
+    assert steps.end_ns.tolist() == built.step_ns[1:].tolist()
+
+
+def test_labels_tell_phases_apart() -> None:
+    built = build(Load(marks="decode bs=16", steps=40, prefill_every=8))
+
+    steps = found(built)
+
+    by_phase = {one.phase: int((steps.class_of == number).sum()) for number, one in enumerate(steps.classes)}
+    assert by_phase == {"decode": 39, "prefill": 5}
+    assert {one.phase_source for one in steps.classes} == {"label"}
+    assert steps.classes[steps.main_class].phase == "decode"
+
+
+def test_marks_without_a_phase_are_told_apart_by_structure() -> None:
+    built = build(Load(marks="iteration", steps=60, prefill_every=10))
+
+    steps = found(built)
+
+    main = steps.classes[steps.main_class]
+    assert (main.phase, main.phase_source) == ("decode", "structure")
+    assert main.name.startswith("iteration: 69 submissions")
+    assert int((steps.class_of == steps.main_class).sum()) == 59
+
+
+def test_inferred_steps_agree_with_marks() -> None:
+    load = Load(execution="graph", readback="overlap", steps=60, marks="decode")
+    built = build(load)
+    marked = found(built)
+    inferred = find_steps(calls_from(built.table), marks_from(built.table.slice(0, 0)))
+
+    assert isinstance(inferred, Steps)
+    assert inferred.origin == "inferred"
+    assert np.median(inferred.period_ns) == pytest.approx(np.median(marked.period_ns), rel=0.01)
+    assert abs(len(inferred) - len(marked)) <= 1
+
+
+def test_pauses_do_not_count() -> None:
+    built = build(Load(marks="decode", steps=60, pause_after=20))
+
+    steps = found(built)
+
+    assert [EXCLUSIONS[code] for code in steps.exclusion[steps.exclusion != STEADY]] == ["pause", "pause"]
+    assert steps.period_ns[steps.exclusion == STEADY].max() < 2 * np.median(steps.period_ns)
+
+
+def test_slow_first_steps_are_warm_up() -> None:
+    period = np.full(100, 1_000_000)
+    period[:6] = 3_000_000
+
+    none = np.zeros(100, np.bool_)
+    reason = exclusions(np.zeros(100, np.int64), period, none, none)
+
+    assert (reason[:6] == WARM_UP).all()
+    assert (reason[6:] == STEADY).all()
+
+
+@pytest.mark.parametrize(
+    "period",
+    [
+        np.full(100, 10),
+        np.r_[np.full(6, 10), np.full(94, 30)],  # the start is faster: no warm-up
+        np.r_[np.full(50, 30), np.full(50, 10)],  # half of the steps are no warm-up
+        np.r_[np.full(6, 11), np.full(94, 10)],  # hardly slower
+        np.full(4, 10),
+    ],
+    ids=["flat", "faster", "half", "hardly", "few"],
+)
+def test_other_changes_are_no_warm_up(period: np.ndarray) -> None:
+    assert warm_up_length(period) == 0
+
+
+def test_steps_with_captures_and_rare_allocations_do_not_count() -> None:
+    period = np.full(50, 1_000)
+    allocates, captures = np.zeros(50, np.bool_), np.zeros(50, np.bool_)
+    allocates[7], captures[9] = True, True
+
+    reason = exclusions(np.zeros(50, np.int64), period, allocates, captures)
+
+    assert np.flatnonzero(reason).tolist() == [7, 9]
+    assert (exclusions(np.zeros(50, np.int64), period, np.ones(50, np.bool_), captures) == STEADY).sum() == 49
+
+
+def test_a_pause_is_relative_to_its_own_class() -> None:
+    class_of = np.r_[np.zeros(20, np.int64), np.ones(20, np.int64)]
+    period = np.r_[np.full(20, 100), np.full(20, 10_000)]
+    none = np.zeros(40, np.bool_)
+
+    assert not (exclusions(class_of, period, none, none) == PAUSE).any()
+
+
+def test_a_second_loop_of_the_process_is_left_out() -> None:
+    built = build(Load(marks="decode", steps=30))
+    other = build(Load(marks="decode", steps=20, seed=9, start_ns=1_000_000_300_000))
+    shifted = other.table.set_column(
+        other.table.schema.get_field_index("tid"),
+        "tid",
+        pa.array(np.full(other.table.num_rows, 77, np.int32)),
+    )
+    both = pa.concat_tables([built.table, shifted])
+
+    steps = find_steps(calls_from(both), marks_from(both))
+
+    assert isinstance(steps, Steps)
+    assert steps.other_loops == (77,)
+    assert len(steps) == 29
+
+
+def test_one_mark_is_no_step() -> None:
+    built = build(Load(marks="decode", steps=1))
+
+    steps = find_steps(calls_from(built.table).pick(slice(0, 3)), marks_from(built.table))
+
+    assert isinstance(steps, NoSteps)
+
+
+def test_no_work_is_no_step() -> None:
+    table = build(Load(steps=5)).table
+    waits = table.filter(pa.compute.equal(table["kind"].cast(pa.string()), "wait"))
+
+    steps = find_steps(calls_from(waits), marks_from(waits))
+
+    assert steps == NoSteps(4200, "it handed no work to the GPU")
+
+
+def test_batches_are_classes_of_their_own() -> None:
+    small = build(Load(execution="graph", steps=40, batch=1))
+    large = build(replace(Load(execution="graph", steps=40, batch=64, seed=2), start_ns=1_000_100_000_000))
+    both = pa.concat_tables([small.table, large.table])
+
+    steps = find_steps(calls_from(both), marks_from(both))
+
+    assert isinstance(steps, Steps)
+    frequent = [one.name for number, one in enumerate(steps.classes) if (steps.class_of == number).sum() > 20]
+    assert sorted(frequent) == [
+        "10 submissions, 1 graph, 256 B read back",
+        "10 submissions, 1 graph, 4 B read back",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("label", "phase"),
+    [
+        ("step[DECODE bs=32]", "decode"),
+        ("step[EXTEND bs=2 toks=512]", "prefill"),
+        ("execute_context_0(0)_generation_16(16)", "decode"),
+        ("execute_context_2(300)_generation_16(16)", "mixed"),
+        ("execute_context_2(300)_generation_0(0)", "prefill"),
+        ("[Executor] _forward_step 7: 0 ctx reqs, 4 gen reqs", "decode"),
+        ("[Executor] _forward_step 7: 1 ctx reqs, 90 ctx tokens, 4 gen reqs", "mixed"),
+        ("decode bs=16", "decode"),
+        ("Prefill 3", "prefill"),
+        ("iteration", "unknown"),
+        ("decoder", "unknown"),
+    ],
+)
+def test_phases_of_labels(label: str, phase: str) -> None:
+    assert phase_of(label) == phase
+
+
+def test_marks_fall_back_to_the_name() -> None:
+    built = build(Load(marks="decode", steps=3))
+    without = built.table.drop_columns(["step_class"])
+
+    marks: Marks = marks_from(without)
+
+    assert [marks.labels[code] for code in marks.label] == ["decode"] * 3
+
+
+def test_calls_of_unknown_operations_are_kept() -> None:
+    table = build(Load(steps=2)).table
+    foreign = table.set_column(
+        table.schema.get_field_index("operation"), "operation", pa.array(["new-thing"] * table.num_rows)
+    )
+
+    calls: Calls = calls_from(foreign)
+
+    assert len(calls) > 0
+    assert not calls.is_work.any()
