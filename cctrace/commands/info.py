@@ -119,7 +119,7 @@ def _environment_facts(metadata: Metadata) -> list[tuple[str, str]]:
 
 
 def _known_fields(metadata: Metadata) -> tuple[int, int]:
-    from cctrace.trace.metadata import settable_fields  # noqa: PLC0415
+    from cctrace.trace.settable import settable_fields  # noqa: PLC0415
 
     names = [name.split(".") for name in settable_fields() if "." in name]
     values = [getattr(getattr(metadata.acceptance, area), field) for area, field in names]
@@ -173,7 +173,7 @@ def _emulation(metadata: Metadata) -> str | None:
 def _print_fields(as_json: bool) -> None:
     import json  # noqa: PLC0415
 
-    from cctrace.trace.metadata import settable_fields  # noqa: PLC0415
+    from cctrace.trace.settable import settable_fields  # noqa: PLC0415
 
     fields = settable_fields()
     if as_json:

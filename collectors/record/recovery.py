@@ -6,12 +6,15 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cctrace.collectors.record import folder as spool_folder
 from cctrace.collectors.record.processes import writers
 from cctrace.collectors.record.settings import check_output
 from cctrace.errors import UnusableInputError
+
+if TYPE_CHECKING:
+    from cctrace.collectors.spool import Conversion
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Recovery:
     """
 
     trace: Path
-    conversion: Any
+    conversion: Conversion
     still_running: tuple[int, ...]
     kept: bool
 
@@ -57,7 +60,6 @@ def recover(
     if not folder.is_dir():
         raise UnusableInputError(f"{folder} is not a folder; name the spool folder of a recording")
     folder = folder.resolve()
-    spool_folder.read_json(folder / spool_folder.RECORDING_NAME)
     about = _recorder_document(folder)
     trace = check_output(output or _output_of(folder, about), force=force)
     recorder = about.get("recorder_pid")
@@ -74,7 +76,10 @@ def recover(
 def _recorder_document(folder: Path) -> dict[str, Any]:
     """Returns what the recorder noted for recovery; it may have ended before."""
     path = folder / spool_folder.RECORDER_NAME
-    return spool_folder.read_json(path) if path.is_file() else {}
+    try:
+        return spool_folder.read_json(path) if path.is_file() else {}
+    except UnusableInputError:  # damaged: the rest of the folder may still be good
+        return {}
 
 
 def _output_of(folder: Path, about: dict[str, Any]) -> Path:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from cctrace.collectors.environment.sampler import CounterSampler
 from cctrace.collectors.environment.snapshot import take_snapshot
@@ -26,6 +26,9 @@ from cctrace.collectors.record.supervisor import Ending, Supervisor
 from cctrace.collectors.record.variables import child_environment
 from cctrace.errors import CctraceError, UnusableInputError
 from cctrace.trace.metadata import Metadata
+
+if TYPE_CHECKING:
+    from cctrace.collectors.spool import Conversion
 
 EXIT_NOT_CONVERTED: Final = 2
 """Exit code when the command went well but its trace could not be written."""
@@ -226,9 +229,17 @@ class _Recording:
         self._say(text)
 
 
-def describe(conversion: Any) -> list[str]:
+def describe(conversion: Conversion) -> list[str]:
     """Returns what a user should know about a new trace, one line each."""
-    return [str(conversion)]
+    lines = [str(conversion)]
+    if not conversion.processes:
+        lines.append(
+            "no CUDA driver call was seen. If the command does use the GPU: is it started by a daemon "
+            "(docker, ray, slurm), set-user-ID, or does it clear LD_PRELOAD?"
+        )
+    if conversion.metadata.labels:
+        lines.append(f"the trace is labelled: {', '.join(conversion.metadata.labels)}")
+    return lines
 
 
 def _listed(pids: tuple[int, ...]) -> str:

@@ -1,0 +1,114 @@
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+FAKE_PROGRAM = Path(__file__).with_name("fake_program.py")
+TIMEOUT_S = 60.0
+
+
+@pytest.fixture(scope="session")
+def any_library() -> Path:
+    """A shared object of this machine that does nothing when it is preloaded: the supervisor needs no more."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        match = re.search(r"(/\S+/libm\.so\.6|/\S+/libc\.so\.6)$", line)
+        if match:
+            return Path(match[1])
+    pytest.skip("no shared C library is mapped")
+
+
+@pytest.fixture
+def environment(any_library: Path) -> dict[str, str]:
+    """A clean environment in which `any_library` stands for the collector."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("CCTRACE_", "LD_PRELOAD"))}
+    for name in ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"):
+        kept.pop(name, None)
+    return {**kept, "CCTRACE_LIBRARY": str(any_library)}
+
+
+class Cctrace:
+    """Runs the command line in a folder of its own."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self.folder = folder
+        self.environment = environment
+        self.processes: list[subprocess.Popen[str]] = []
+
+    def argv(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "cctrace.cli", *arguments]
+
+    def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.argv(*arguments),
+            cwd=self.folder,
+            env={**self.environment, **environment},
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+
+    def start(self, *arguments: str, **options: object) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            self.argv(*arguments),
+            cwd=self.folder,
+            env=self.environment,
+            text=True,
+            **{"start_new_session": True, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options},  # type: ignore[call-overload]
+        )
+        self.processes.append(process)
+        return process
+
+    def record(self, *options: str, program: tuple[str, ...] = (), **environment: str) -> subprocess.CompletedProcess[str]:
+        """`cctrace record OPTIONS -- fake_program PROGRAM`, writing t.parquet unless the options name another file."""
+        return self.run(*self.record_arguments(*options, program=program), **environment)
+
+    def start_record(self, *options: str, program: tuple[str, ...] = (), **popen: object) -> subprocess.Popen[str]:
+        return self.start(*self.record_arguments(*options, program=program), **popen)
+
+    def record_arguments(self, *options: str, program: tuple[str, ...]) -> list[str]:
+        output = [] if "-o" in options else ["-o", "t.parquet"]
+        return ["record", *output, *options, "--", sys.executable, str(FAKE_PROGRAM), *program]
+
+    @property
+    def trace(self) -> Path:
+        return self.folder / "t.parquet"
+
+    def spools(self) -> list[Path]:
+        return sorted(path for path in self.folder.iterdir() if ".spool-" in path.name)
+
+
+@pytest.fixture
+def cctrace(tmp_path: Path, environment: dict[str, str]) -> Iterator[Cctrace]:
+    runner = Cctrace(tmp_path, environment)
+    yield runner
+    for process in runner.processes:
+        if process.poll() is None:
+            process.kill()
+        process.communicate(timeout=TIMEOUT_S)
+    for path in tmp_path.glob("*.pid"):  # fake programs that outlived their recorder
+        try:
+            os.kill(int(path.read_text()), signal.SIGKILL)
+        except (ProcessLookupError, ValueError):
+            pass
+
+
+def eventually(condition: Callable[[], object], timeout_s: float = 20.0) -> bool:
+    """Waits until `condition` holds. Returns False if it does not within the time."""
+    end = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+@pytest.fixture(name="eventually")
+def eventually_fixture() -> Callable[..., bool]:
+    return eventually

@@ -1,0 +1,82 @@
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from cctrace.trace.reader import open_trace
+
+FAKE_PROGRAM = Path(__file__).with_name("fake_program.py")
+
+
+@pytest.fixture
+def spool(cctrace) -> Path:
+    """The spool of a recording whose trace could not be written."""
+    script = f"echo x > t.parquet; exec {sys.executable} {FAKE_PROGRAM} --calls 12"
+    cctrace.run("record", "-o", "t.parquet", "--", "sh", "-c", script)
+    cctrace.trace.unlink()
+    (folder,) = cctrace.spools()
+    return folder
+
+
+def test_recover_writes_where_the_recording_would_have(cctrace, spool: Path) -> None:
+    done = cctrace.run("recover", str(spool), "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document == {"trace": str(cctrace.trace), "rows": 12, "still_running": [], "spool_kept": False}
+    assert open_trace(cctrace.trace).metadata.recording.exit_code == 0
+    assert not spool.exists()
+
+
+def test_keep(cctrace, spool: Path) -> None:
+    assert cctrace.run("recover", str(spool), "--keep").returncode == 0
+    assert spool.exists()
+    again = cctrace.run("recover", str(spool))
+    assert again.returncode == 2
+    assert "exists already" in again.stderr
+    assert spool.exists()
+    assert cctrace.run("recover", str(spool), "--force").returncode == 0
+    assert not spool.exists()
+
+
+@pytest.mark.parametrize("name", ["recording.json", "recorder.json"])
+@pytest.mark.parametrize("content", [None, "", "{", "[]", '{"format_version": 1, "recording": 7}'])
+def test_damaged_documents_do_not_cost_the_rows(cctrace, spool: Path, name: str, content: str | None) -> None:
+    if content is None:
+        (spool / name).unlink()
+    else:
+        (spool / name).write_text(content)
+    done = cctrace.run("recover", str(spool), "-o", "saved.parquet")
+    assert done.returncode == 0, done.stderr
+    assert open_trace(cctrace.folder / "saved.parquet").num_rows == 12
+
+
+def test_a_folder_that_does_not_name_its_trace(cctrace, spool: Path) -> None:
+    (spool / "recorder.json").unlink()
+    done = cctrace.run("recover", str(spool))
+    assert (done.returncode, "name one with -o" in done.stderr) == (2, True)
+    assert spool.exists()
+
+
+@pytest.mark.parametrize("kind", ["missing", "empty", "file", "foreign"])
+def test_what_is_no_spool_folder(cctrace, kind: str) -> None:
+    folder = cctrace.folder / "x"
+    if kind == "file":
+        folder.write_text("")
+    elif kind != "missing":
+        folder.mkdir()
+    if kind == "foreign":
+        (folder / "data.csv").write_text("1,2\n")
+    done = cctrace.run("recover", str(folder), "-o", "t.parquet")
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert folder.exists() is (kind != "missing")
+    assert not cctrace.trace.exists()
+
+
+def test_a_newer_recording_is_refused(cctrace, spool: Path) -> None:
+    document = json.loads((spool / "recording.json").read_text())
+    (spool / "recording.json").write_text(json.dumps({**document, "format_version": 99}))
+    done = cctrace.run("recover", str(spool))
+    assert (done.returncode, "newer cctrace" in done.stderr) == (2, True)
+    assert spool.exists()

@@ -1,0 +1,269 @@
+"""Signals, terminals, and processes that end badly."""
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cctrace.trace.reader import open_trace
+
+
+def _start_server(cctrace, eventually, *options: str, program: tuple[str, ...] = (), **popen):
+    """Starts a recorded program that serves until a signal comes. Returns the recorder and the program's pid."""
+    ready = cctrace.folder / "server.pid"
+    arguments = ("--serve", "60", "--ready", str(ready), "--log", str(cctrace.folder / "signals.txt"), *program)
+    recorder = cctrace.start_record(*options, program=arguments, **popen)
+    assert eventually(lambda: ready.exists() and ready.read_text()), recorder.communicate(timeout=10)
+    return recorder, int(ready.read_text())
+
+
+def _signals(cctrace) -> list[str]:
+    log = cctrace.folder / "signals.txt"
+    return log.read_text().split() if log.exists() else []
+
+
+def _running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _finish(recorder: subprocess.Popen[str]) -> tuple[int, str]:
+    _, said = recorder.communicate(timeout=40)
+    return recorder.returncode, said
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+def test_a_signal_to_the_recorder_reaches_the_program_once(cctrace, eventually, number: int) -> None:
+    recorder, _ = _start_server(cctrace, eventually, program=("--linger", "0.5"))
+    os.kill(recorder.pid, number)
+    code, said = _finish(recorder)
+    assert code == 0, said
+    assert _signals(cctrace) == [signal.Signals(number).name]
+    assert open_trace(cctrace.trace).num_rows > 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_the_whole_group_is_not_delivered_twice(cctrace, eventually, number: int) -> None:
+    """As `timeout`, `kill -- -PGID` and a terminal send it."""
+    recorder, program = _start_server(cctrace, eventually, program=("--linger", "1"))
+    assert os.getpgid(program) == os.getpgid(recorder.pid)
+    os.killpg(os.getpgid(recorder.pid), number)
+    code, said = _finish(recorder)
+    assert code == 0, said
+    assert _signals(cctrace) == [signal.Signals(number).name]
+
+
+def test_user_signals_do_not_end_anything(cctrace, eventually) -> None:
+    recorder, _ = _start_server(cctrace, eventually)
+    for expected, number in enumerate((signal.SIGUSR1, signal.SIGUSR2, signal.SIGUSR1), start=1):
+        os.kill(recorder.pid, number)
+        assert eventually(lambda count=expected: len(_signals(cctrace)) == count)
+    os.killpg(recorder.pid, signal.SIGUSR2)
+    assert eventually(lambda: len(_signals(cctrace)) == 4)
+    os.kill(recorder.pid, signal.SIGTERM)
+    assert _finish(recorder)[0] == 0
+    assert _signals(cctrace) == ["SIGUSR1", "SIGUSR2", "SIGUSR1", "SIGUSR2", "SIGTERM"]
+
+
+def test_a_signal_that_the_program_sends_its_parent_does_not_come_back(cctrace) -> None:
+    done = cctrace.record(program=("--signal-parent", str(int(signal.SIGTERM)), "--serve", "1", "--log", "signals.txt"))
+    assert done.returncode == 0, done.stderr
+    assert _signals(cctrace) == []
+
+
+def _in_terminal(cctrace, *arguments: str) -> tuple[int, int]:
+    """Starts the command line as the foreground of a new terminal. Returns its pid and the terminal."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(cctrace.folder)
+        os.execve(sys.executable, cctrace.argv(*arguments), {**cctrace.environment, "TERM": "xterm"})
+    return pid, terminal
+
+
+def _read_to_the_end(terminal: int, timeout_s: float = 40.0) -> str:
+    seen = b""
+    end = time.monotonic() + timeout_s
+    while time.monotonic() < end:
+        if not select.select([terminal], [], [], 0.2)[0]:
+            continue
+        try:
+            chunk = os.read(terminal, 65536)
+        except OSError:
+            break
+        if not chunk:
+            break
+        seen += chunk
+    os.close(terminal)
+    return seen.decode("utf-8", "replace")
+
+
+def test_ctrl_c_ends_the_program_and_still_writes_the_trace(cctrace, eventually) -> None:
+    ready = cctrace.folder / "server.pid"
+    program = ("--serve", "60", "--ready", str(ready), "--log", str(cctrace.folder / "signals.txt"), "--linger", "0.5")
+    pid, terminal = _in_terminal(cctrace, *cctrace.record_arguments(program=program))
+    assert eventually(ready.exists)
+    time.sleep(0.2)
+    os.write(terminal, b"\x03")
+    screen = _read_to_the_end(terminal)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0, screen
+    assert _signals(cctrace) == ["SIGINT"]
+    assert open_trace(cctrace.trace).num_rows > 0
+    assert "1 process" in screen
+
+
+def test_ctrl_c_on_a_program_that_dies_of_it(cctrace, eventually) -> None:
+    ready = cctrace.folder / "server.pid"
+    script = f"echo $$ > {ready}; exec sleep 60"
+    pid, terminal = _in_terminal(cctrace, "record", "-o", "t.parquet", "--", "sh", "-c", script)
+    assert eventually(ready.exists)
+    time.sleep(0.3)
+    os.write(terminal, b"\x03")
+    screen = _read_to_the_end(terminal)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGINT, screen
+    assert open_trace(cctrace.trace).metadata.recording.exit_signal == signal.SIGINT
+
+
+def test_ctrl_c_while_the_trace_is_written_leaves_the_spool(cctrace, eventually, monkeypatch) -> None:
+    # A conversion that lasts: the package is replaced by one that waits.
+    slow = cctrace.folder / "slow"
+    slow.mkdir()
+    (slow / "sitecustomize.py").write_text(
+        "import sys, types\n"
+        "if 'cctrace.cli' in ' '.join(sys.orig_argv):\n"
+        "    module = types.ModuleType('cctrace.collectors.spool')\n"
+        "    def convert(*args, **kwargs):\n"
+        "        import time\n"
+        "        open('converting', 'w').close()\n"
+        "        time.sleep(60)\n"
+        "    module.convert = convert\n"
+        "    sys.modules['cctrace.collectors.spool'] = module\n"
+    )
+    path = os.pathsep.join(filter(None, [str(slow), cctrace.environment.get("PYTHONPATH")]))
+    plain = dict(cctrace.environment)
+    cctrace.environment["PYTHONPATH"] = path
+    recorder = cctrace.start_record()
+    assert eventually((cctrace.folder / "converting").exists)
+    os.kill(recorder.pid, signal.SIGINT)
+    code, said = _finish(recorder)
+    assert code == -signal.SIGINT
+    (spool,) = cctrace.spools()
+    assert f"cctrace recover {spool}" in said
+    assert not cctrace.trace.exists()
+    cctrace.environment = plain
+    recovered = cctrace.run("recover", str(spool))
+    assert recovered.returncode == 0, recovered.stderr
+    assert open_trace(cctrace.trace).metadata.recording.exit_code == 0
+
+
+def test_kill_the_program(cctrace, eventually) -> None:
+    recorder, program = _start_server(cctrace, eventually)
+    time.sleep(0.2)
+    os.kill(program, signal.SIGKILL)
+    code, said = _finish(recorder)
+    assert code == -signal.SIGKILL, said
+    assert open_trace(cctrace.trace).num_rows > 0
+
+
+def test_kill_the_recorder(cctrace, eventually) -> None:
+    recorder, program = _start_server(cctrace, eventually, stdout=None, stderr=None)
+    time.sleep(0.2)
+    os.kill(recorder.pid, signal.SIGKILL)
+    assert recorder.wait() == -signal.SIGKILL
+    time.sleep(0.2)
+    assert _running(program), "the program must not notice"
+    assert _signals(cctrace) == []
+    (spool,) = cctrace.spools()
+    early = cctrace.run("recover", str(spool), "-o", "early.parquet", "--json")
+    assert early.returncode == 0, early.stderr
+    assert f'"still_running": [\n    {program}\n  ]' in early.stdout
+    assert spool.exists(), "a spool that is still written must stay"
+    os.kill(program, signal.SIGTERM)
+    assert eventually(lambda: not _running(program))
+    late = cctrace.run("recover", str(spool))
+    assert late.returncode == 0, late.stderr
+    assert not spool.exists()
+    before, after = open_trace(cctrace.folder / "early.parquet"), open_trace(cctrace.trace)
+    assert 0 < before.num_rows < after.num_rows
+    assert after.metadata.recording.exit_code is None
+    assert after.metadata.recording.command[-2:] == ("--log", str(cctrace.folder / "signals.txt"))
+
+
+def test_kill_both(cctrace, eventually) -> None:
+    recorder, program = _start_server(cctrace, eventually)
+    time.sleep(0.2)
+    os.killpg(os.getpgid(recorder.pid), signal.SIGKILL)
+    _finish(recorder)
+    assert eventually(lambda: not _running(program))
+    (spool,) = cctrace.spools()
+    done = cctrace.run("recover", str(spool))
+    assert done.returncode == 0, done.stderr
+    assert open_trace(cctrace.trace).num_rows > 0
+
+
+def test_nothing_of_the_recorder_stays_when_it_is_killed(cctrace, eventually) -> None:
+    recorder, program = _start_server(cctrace, eventually, stdout=None, stderr=None)
+    group = os.getpgid(recorder.pid)
+
+    def members() -> set[int]:
+        found = set()
+        for entry in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if os.getpgid(int(entry)) == group and _running(int(entry)):
+                    found.add(int(entry))
+            except OSError:
+                continue
+        return found
+
+    assert eventually(lambda: len(members()) == 3), "recorder, program, sentinel"
+    os.kill(recorder.pid, signal.SIGKILL)
+    recorder.wait()
+    assert eventually(lambda: members() == {program})
+    os.kill(program, signal.SIGTERM)
+
+
+def test_a_recorded_child_that_outlives_the_command_gets_a_grace(cctrace) -> None:
+    begin = time.monotonic()
+    done = cctrace.record(program=("--leave-child", "1.5"))
+    assert done.returncode == 0
+    assert time.monotonic() - begin > 1.5
+    trace = open_trace(cctrace.trace)
+    assert len(trace.metadata.collector.processes) == 2
+    assert cctrace.spools() == []
+
+
+def test_a_recorded_child_that_stays_does_not_hold_the_trace_up(cctrace, eventually) -> None:
+    begin = time.monotonic()
+    said = cctrace.folder / "said.txt"
+    with said.open("w") as file:  # a pipe would stay open as long as the child runs
+        recorder = cctrace.start_record(program=("--leave-child", "25"), stdout=None, stderr=file)
+        assert recorder.wait(timeout=40) == 0
+    assert time.monotonic() - begin < 24
+    assert open_trace(cctrace.trace).num_rows > 10
+    (spool,) = cctrace.spools()
+    assert "still run after the command has ended" in said.read_text()
+    assert re.search(rf"cctrace recover {re.escape(str(spool))} -o \S+t\.parquet --force", said.read_text())
+    pids = [int(pid) for pid in re.findall(r"pid (\d+)", said.read_text())]
+    assert len(pids) == 1
+    os.kill(pids[0], signal.SIGKILL)
+    assert eventually(lambda: not _running(pids[0]))
+    rows = open_trace(cctrace.trace).num_rows
+    assert cctrace.run("recover", str(spool), "-o", "t.parquet", "--force").returncode == 0
+    assert open_trace(cctrace.trace).num_rows > rows
+
+
+def test_orphans_are_waited_for_as_their_parent_would(cctrace) -> None:
+    """A recorder that adopts processes must not leave zombies, nor take their end for that of the command."""
+    script = "(sleep 0.1; exit 9) & (sh -c 'sleep 0.2 & sleep 0.3 &') ; sleep 1; ps -eo stat,ppid | grep -c '^Z' ; exit 5"
+    done = cctrace.run("record", "-o", "t.parquet", "--", "sh", "-c", script)
+    assert done.returncode == 5
