@@ -71,7 +71,8 @@ State& state();
 
 extern thread_local CUstreamCaptureMode t_capture_mode;
 
-// The stream that a handle means. Every handle is valid until it is destroyed; the driver would crash then, so does this.
+// The stream that a handle means. Every handle is valid until it is destroyed; the driver would crash then,
+// so does this.
 Stream& stream(CUstream handle);
 
 // Adds what a captured call does to the graph under construction; false if the stream is not being captured.
