@@ -52,8 +52,6 @@ def compact_dictionary(column: pa.DictionaryArray) -> pa.DictionaryArray:
     of them.
     """
     indices, words = column.indices, column.dictionary
-    if len(words) <= SMALL_DICTIONARY:
-        return column
     used = np.zeros(len(words), dtype=bool)
     used[np.asarray(indices.drop_null() if indices.null_count else indices)] = True
     if used.all():
