@@ -28,6 +28,9 @@ from server.results import Load, Record, detail, header, summarize
 
 GRAPH_MODES: Final = {"full": "FULL_AND_PIECEWISE", "piecewise": "PIECEWISE"}
 """vLLM's default (one graph per decode step), and graphs cut at every attention layer."""
+MAX_SEQUENCES: Final = 64
+"""Batch that the engine is set up for. A server is rarely full: at its limit vLLM has nothing to pad and saves a
+kernel per step."""
 PROMPT_IDS: Final = 100_000
 """Prompts draw ids below this: inside the vocabulary, away from its special tokens at the end."""
 WARM_UP_TOKENS: Final = 8
@@ -164,7 +167,7 @@ def engine_options(args: argparse.Namespace, folder: str) -> dict[str, Any]:
         "dtype": "bfloat16",
         "seed": args.seed,
         "max_model_len": args.max_model_len,
-        "max_num_seqs": args.concurrency,
+        "max_num_seqs": max(args.concurrency, MAX_SEQUENCES),
         "kv_cache_memory_bytes": int(args.kv_gib * 2**30),
         "disable_log_stats": True,
     }
