@@ -86,6 +86,8 @@ class Calls:
 
     def pick(self, rows: BoolArray | IntArray | slice) -> Calls:
         """The calls that a mask, a list of positions or a slice selects, in the same order."""
+        if isinstance(rows, np.ndarray) and rows.dtype == np.bool_ and rows.all():
+            return self
         values = {
             field.name: getattr(self, field.name)
             if field.name == "symbols"
@@ -182,7 +184,7 @@ def _in_order(calls: Calls) -> Calls:
     """Sorts by (pid, tid, start) unless the rows already lie so, which a converted trace's nearly do."""
     if len(calls) < 2:
         return calls
-    thread = calls.pid * (1 << 32) + calls.tid
+    thread = calls.pid.astype(np.int64) * (1 << 32) + calls.tid
     change = np.diff(thread)
     same = change == 0
     if (change >= 0).all() and (np.diff(calls.start_ns)[same] >= 0).all():

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-IntArray = npt.NDArray[np.int64]
+IntArray = npt.NDArray[np.signedinteger[Any]]
+"""Integers in the width in which the trace stores them: 32 bits for identities, 64 for times and sizes."""
 SmallIntArray = npt.NDArray[np.int8]
 BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.float64]
@@ -26,7 +27,7 @@ def words(table: pa.Table, name: str) -> tuple[IntArray, tuple[str, ...]]:
         MISSING.
     """
     if name not in table.column_names or table.num_rows == 0:
-        return np.full(table.num_rows, MISSING, np.int64), ()
+        return np.full(table.num_rows, MISSING, np.int32), ()
     column = table.column(name)
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
@@ -37,8 +38,8 @@ def words(table: pa.Table, name: str) -> tuple[IntArray, tuple[str, ...]]:
 
 
 def _codes_of(chunk: Any) -> IntArray:
-    codes: IntArray = chunk.indices.fill_null(MISSING).to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes
+    indices: IntArray = chunk.indices.fill_null(MISSING).to_numpy(zero_copy_only=False)
+    return indices
 
 
 def codes(table: pa.Table, name: str, vocabulary: Sequence[str]) -> SmallIntArray:
@@ -62,11 +63,11 @@ def codes(table: pa.Table, name: str, vocabulary: Sequence[str]) -> SmallIntArra
 def integers(table: pa.Table, name: str) -> IntArray:
     """An integer or boolean column; nulls, or a column the table lacks, are MISSING."""
     if name not in table.column_names:
-        return np.full(table.num_rows, MISSING, np.int64)
+        return np.full(table.num_rows, MISSING, np.int32)
     column = table.column(name)
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
     if column.null_count:
         column = column.fill_null(MISSING)
-    values: IntArray = column.to_numpy().astype(np.int64, copy=False)
+    values: IntArray = column.to_numpy()
     return values

@@ -25,7 +25,7 @@ from cctrace.trace.schema import COPY_KINDS
 WINDOW_CALLS: Final = 60_000
 """Calls at the end of a thread that are searched first: start-up comes first, and this many calls hold more
 than 20 steps of the longest eager decode steps seen (2000 calls)."""
-WIDE_WINDOW_CALLS: Final = 400_000
+WIDE_WINDOW_CALLS: Final = 200_000
 """Second try, for a thread that ends in something else than its loop."""
 MIN_STEPS: Final = 5
 """Fewer repetitions than this are no structure."""
@@ -94,18 +94,19 @@ class _Keys:
 
 @dataclass(frozen=True, eq=False)
 class _Sequence:
-    """Submissions and blocking waits of one thread.
+    """Submissions and blocking waits of one thread; `rows` are their positions among the thread's calls.
 
     The levels of detail: operation; with stream and symbol; with the size too.
     """
 
+    rows: IntArray
     start_ns: IntArray
     levels: tuple[_Keys, ...]
 
     def tail(self, calls: int) -> _Sequence:
         rows = slice(max(0, len(self.start_ns) - calls), None)
         levels = tuple(_Keys(level.of_call[rows], level.words, level.preference) for level in self.levels)
-        return _Sequence(self.start_ns[rows], levels)
+        return _Sequence(self.rows[rows], self.start_ns[rows], levels)
 
     @property
     def structure(self) -> _Keys:
@@ -135,29 +136,36 @@ def find_anchor(thread: Calls, boundary_ns: IntArray) -> Anchor | NoAnchor:
     Returns:
         The anchor, or the reason why there is none.
     """
-    sequence = _sequence(thread)
+    sequence = _sequence(thread, WIDE_WINDOW_CALLS)
     if len(sequence.start_ns) < 2 * MIN_STEPS:
         return NoAnchor(f"the thread made only {len(sequence.start_ns)} submissions and synchronizations")
     last = NoAnchor("no call repeats")
     for window in (WINDOW_CALLS, WIDE_WINDOW_CALLS):
         found = _search(sequence.tail(window), boundary_ns)
         if isinstance(found, _Candidate):
-            return _anchor(sequence, found)
+            return _anchor(thread, sequence, found)
         last = found
         if window >= len(sequence.start_ns):
             break
     return last
 
 
-def _sequence(thread: Calls) -> _Sequence:
-    calls = thread.pick((thread.kind == SUBMIT) | thread.is_blocking_wait)
+def _sequence(thread: Calls, wanted: int) -> _Sequence:
+    """The last submissions and blocking waits of a thread."""
+    rows = np.flatnonzero((thread.kind == SUBMIT) | thread.is_blocking_wait)[-wanted:]
+    calls = thread.pick(rows)
+    levels = tuple(_keys(calls, level, values) for level, values in enumerate(_raw_keys(calls)))
+    return _Sequence(rows, calls.start_ns, levels)
+
+
+def _raw_keys(calls: Calls) -> tuple[IntArray, ...]:
+    """One number per call and level of detail; equal numbers are equal calls, in all of a trace."""
     directions = len(COPY_KINDS) + 1
     operation = np.maximum(calls.operation.astype(np.int64), 0) * directions + calls.copy_kind + 1
     stream = np.minimum(calls.stream + 1, 0xFFF)
     structure = (operation << 12 | stream) * (len(calls.symbols) + 1) + calls.symbol + 1
     bucket = np.where(calls.bytes > 0, np.log2(np.maximum(calls.bytes, 1)).astype(np.int64) + 1, 0)
-    raw = (operation, structure, structure * _BYTES_BUCKETS + bucket)
-    return _Sequence(calls.start_ns, tuple(_keys(calls, level, values) for level, values in enumerate(raw)))
+    return operation, structure, structure * _BYTES_BUCKETS + bucket
 
 
 def _keys(calls: Calls, level: int, raw: IntArray) -> _Keys:
@@ -298,17 +306,26 @@ def _consistency(sequence: _Sequence, positions: IntArray) -> tuple[FloatArray, 
     return previous[1:], best[1:]
 
 
-def _anchor(sequence: _Sequence, candidate: _Candidate) -> Anchor:
+def _anchor(thread: Calls, sequence: _Sequence, candidate: _Candidate) -> Anchor:
     positions = _positions(sequence, candidate)
-    tail = sequence.tail(WIDE_WINDOW_CALLS)
-    consistency = _consistency(tail, _positions(tail, candidate))[1]
+    consistency = _consistency(sequence, positions)[1]
     return Anchor(
-        start_ns=sequence.start_ns[positions],
+        start_ns=_occurrences_ns(thread, sequence, candidate),
         description=_words(sequence, candidate),
         confidence=float((consistency >= SIMILAR).mean()) if len(consistency) else 0.0,
         votes=candidate.votes,
-        self_shift=_self_shift(tail.structure.of_call, int(np.median(np.diff(positions)))),
+        self_shift=_self_shift(sequence.structure.of_call, int(np.median(np.diff(positions)))),
     )
+
+
+def _occurrences_ns(thread: Calls, sequence: _Sequence, candidate: _Candidate) -> IntArray:
+    """Begin of every call of the whole thread that equals the candidate."""
+    example = int(sequence.rows[_positions(sequence, candidate)[0]])
+    same = (thread.operation == thread.operation[example]) & (thread.kind == thread.kind[example])
+    rows = np.flatnonzero(same)
+    key = _raw_keys(thread.pick(rows))[candidate.level]
+    begin: IntArray = thread.start_ns[rows[key == key[np.searchsorted(rows, example)]]]
+    return begin
 
 
 def _self_shift(keys: IntArray, period: int) -> float:

@@ -77,7 +77,7 @@ def typical_scope_of(calls: Calls, steps: Steps, number: int) -> Scope:
 def scope_of_steps(calls: Calls, steps: Steps, chosen: IntArray) -> Scope:
     """The calls within chosen steps (sorted positions)."""
     start_ns, end_ns = steps.start_ns[chosen], steps.end_ns[chosen]
-    step = step_of(calls.start_ns, start_ns, end_ns)
+    step = step_of(calls, start_ns, end_ns)
     inside = (step >= 0) & ~np.isin(calls.tid, steps.other_loops)
     picked = calls.pick(inside)
     category = category_of(picked)

@@ -110,7 +110,7 @@ def _of_process(process: Process, limit: int | None, origin_ns: int) -> ProcessS
 
 
 def _rows(calls: Calls, steps: Steps, listed: int, origin_ns: int) -> tuple[StepRow, ...]:
-    step = step_of(calls.start_ns, steps.start_ns[:listed], steps.end_ns[:listed])
+    step = step_of(calls, steps.start_ns[:listed], steps.end_ns[:listed])
     inside = (step >= 0) & ~np.isin(calls.tid, steps.other_loops)
     calls, step = calls.pick(inside), step[inside]
     own = calls.tid == steps.submitting_tid

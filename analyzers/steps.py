@@ -21,6 +21,8 @@ from cctrace.analyzers.structure import NO_BATCH, SAME_PHASE, Structure, step_of
 
 Labels = np.ndarray[tuple[int], np.dtype[np.object_]]
 """One label per step."""
+SHAPE_STEPS: Final = 64
+"""Steps of a class that its description is taken from."""
 MIN_MARKS: Final = 2
 """One mark has no next one and so no period."""
 
@@ -144,13 +146,18 @@ def find_steps(calls: Calls, marks: Marks) -> Steps | NoSteps:
     return _classified(frame, calls, None)
 
 
-def busiest_thread(calls: Calls) -> tuple[int, slice] | None:
-    """The thread that hands most work to the GPU, with the slice of its calls; None if none does."""
-    work = calls.is_work
-    counted = [(int(work[rows].sum()), tid, rows) for _, tid, rows in threads_of(calls)]
-    if not counted:
+def busiest_thread(calls: Calls, counted: BoolArray | None = None) -> tuple[int, slice] | None:
+    """The thread that hands most work to the GPU, with the slice of its calls; None if none does.
+
+    Args:
+        calls: calls of one process.
+        counted: which of them count; None: all.
+    """
+    work = calls.is_work if counted is None else calls.is_work & counted
+    threads = [(int(np.count_nonzero(work[rows])), tid, rows) for _, tid, rows in threads_of(calls)]
+    if not threads:
         return None
-    most, tid, rows = max(counted, key=lambda item: item[0])
+    most, tid, rows = max(threads, key=lambda item: item[0])
     return (tid, rows) if most else None
 
 
@@ -170,13 +177,11 @@ def _from_marks(pid: int, calls: Calls, marks: Marks) -> Steps | NoSteps:
 
 
 def _classified(frame: _Frame, calls: Calls, labels: Labels | None) -> Steps:
-    calls = calls.pick(~np.isin(calls.tid, frame.other_loops))
-    step = step_of(calls.start_ns, frame.start_ns, frame.end_ns)
-    inside = calls.pick(step >= 0)
-    busiest = busiest_thread(inside) if len(inside) else None
-    submitting = busiest[0] if busiest else frame.tid
-    own = calls.tid == submitting
-    own_calls, own_step = calls.pick(own), step[own]
+    step = step_of(calls, frame.start_ns, frame.end_ns)
+    step[np.isin(calls.tid, frame.other_loops)] = -1
+    busiest = busiest_thread(calls, step >= 0)
+    submitting, rows = busiest if busiest else (frame.tid, slice(0, 0))
+    own_calls, own_step = calls.pick(rows), step[rows]
     steps = len(frame.start_ns)
     class_of, classes = _classes(structure_of(own_calls, own_step, steps), labels, own_calls, own_step)
     allocates, captures = set_up_steps(own_calls, own_step, steps)
@@ -231,10 +236,11 @@ def _classes(
 
 def _shape(calls: Calls, step: IntArray, members: BoolArray) -> str:
     """What the steps of a class look like: "34 submissions, 1 graph, 64 B read back"."""
-    inside = step >= 0
-    of_class = inside & members[np.maximum(step, 0)]
-    picked = calls.pick(of_class)
-    number = max(int(members.sum()), 1)
+    some = np.flatnonzero(members)[:SHAPE_STEPS]
+    chosen = np.zeros(len(members) + 1, np.bool_)  # the last entry stands for step −1
+    chosen[some] = True
+    picked = calls.pick(chosen[step])
+    number = len(some)
     work = picked.is_work
     graphs = picked.is_operation("graph") & work
     to_host = picked.is_host_boundary & picked.is_copy

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from cctrace.analyzers.calls import COPY_KIND, OPERATION, Calls
+from cctrace.analyzers.calls import COPY_KIND, OPERATION, Calls, threads_of
 from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray
 from cctrace.trace.schema import COPY_KINDS
 
@@ -19,6 +19,8 @@ SAME_PHASE: Final = 0.7
 extends a block table), not another phase."""
 MAX_CLASSES: Final = 48
 """Structures told apart; what is left after so many is one class of leftovers."""
+MAX_STREAM: Final = 62
+"""Streams told apart; programs that use more are alike in the rest."""
 NO_BATCH: Final = -1
 
 
@@ -40,11 +42,18 @@ class Structure:
     batch_known_by: str
 
 
-def step_of(times_ns: IntArray, start_ns: IntArray, end_ns: IntArray) -> IntArray:
-    """Index of the step in which each time lies, −1 outside; steps are sorted and do not overlap."""
-    index = np.searchsorted(start_ns, times_ns, side="right") - 1
-    inside = (index >= 0) & (times_ns < end_ns[np.maximum(index, 0)])
-    return np.where(inside, index, -1)
+def step_of(calls: Calls, start_ns: IntArray, end_ns: IntArray) -> IntArray:
+    """Index of the step in which each call begins, −1 outside; steps are sorted and do not overlap."""
+    step = np.full(len(calls), -1, np.int64)
+    numbers = np.arange(len(start_ns))
+    for _, _, rows in threads_of(calls):
+        # Calls of a thread are sorted, so a step is a stretch of them: cheaper than a search for every call.
+        first = np.searchsorted(calls.start_ns[rows], start_ns)
+        behind = np.maximum(np.searchsorted(calls.start_ns[rows], end_ns), first)
+        positions = np.repeat(first - np.cumsum(np.concatenate(([0], (behind - first)[:-1]))), behind - first)
+        positions += np.arange(len(positions))
+        step[rows][positions] = np.repeat(numbers, behind - first)
+    return step
 
 
 def structure_of(calls: Calls, step: IntArray, steps: int) -> Structure:
@@ -56,8 +65,6 @@ def structure_of(calls: Calls, step: IntArray, steps: int) -> Structure:
         step: step of each call, −1 outside.
         steps: number of steps.
     """
-    used = (step >= 0) & ~calls.is_operation("query")
-    calls, step = calls.pick(used), step[used]
     counts = _counts(calls, step, steps)
     cluster, representatives = _clusters(counts)
     first = representatives[0] if len(representatives) else np.zeros(counts.shape[1], np.int64)
@@ -68,19 +75,24 @@ def structure_of(calls: Calls, step: IntArray, steps: int) -> Structure:
 def _counts(calls: Calls, step: IntArray, steps: int) -> IntArray:
     """Calls per step (rows) and per operation, direction and stream (columns)."""
     directions = len(COPY_KINDS) + 1
-    operation = (calls.operation.astype(np.int64) + 1) * directions + calls.copy_kind + 1
-    values, column = np.unique(operation << 12 | np.minimum(calls.stream + 1, 0xFFF), return_inverse=True)
-    columns = max(len(values), 1)
-    return (
-        np.bincount(step * columns + column, minlength=steps * columns)
-        .reshape(steps, columns)
-        .astype(np.int64)
-    )
+    operation = (calls.operation.astype(np.int32) + 1) * directions + calls.copy_kind + 1
+    key = operation * (MAX_STREAM + 1) + np.minimum(calls.stream + 1, MAX_STREAM)
+    used = (step >= 0) & ~calls.is_operation("query")
+    if not used.all():
+        key, step = key[used], step[used]
+    occurs = np.bincount(key) > 0
+    columns = max(int(occurs.sum()), 1)
+    column = (np.cumsum(occurs) - 1)[key]
+    return np.bincount(step * columns + column, minlength=steps * columns).reshape(steps, columns)
 
 
 def _clusters(counts: IntArray) -> tuple[IntArray, list[IntArray]]:
-    patterns, pattern_of_step, frequency = np.unique(counts, axis=0, return_inverse=True, return_counts=True)
-    pattern_of_step = pattern_of_step.reshape(-1)
+    # Rows are told apart by a hash: sorting numbers is much cheaper than sorting rows.
+    weights = np.random.default_rng(0).integers(1, 1 << 62, counts.shape[1])
+    _, first, pattern_of_step, frequency = np.unique(
+        (counts * weights).sum(axis=1), return_index=True, return_inverse=True, return_counts=True
+    )
+    patterns = counts[first]
     cluster_of_pattern = np.full(len(patterns), -1, np.int64)
     weight = frequency.astype(np.int64)
     representatives: list[IntArray] = []
@@ -111,11 +123,11 @@ def _alike(patterns: IntArray, representative: IntArray) -> FloatArray:
 
 
 def _batch(calls: Calls, step: IntArray, steps: int) -> tuple[IntArray, str]:
-    read_back = calls.is_copy & (calls.copy_kind == COPY_KIND["d2h"])
+    read_back = (step >= 0) & calls.is_copy & (calls.copy_kind == COPY_KIND["d2h"])
     size = np.bincount(step[read_back], weights=np.maximum(calls.bytes[read_back], 0), minlength=steps)
     if (size > 0).any():
         return np.where(size > 0, np.log2(np.maximum(size, 1)).astype(np.int64), NO_BATCH), "read-back"
-    graphs = calls.operation == OPERATION["graph"]
+    graphs = (step >= 0) & calls.is_work & (calls.operation == OPERATION["graph"])
     only_one: BoolArray = np.bincount(step[graphs], minlength=steps) == 1
     number = np.bincount(step[graphs], weights=calls.graph_id[graphs], minlength=steps).astype(np.int64)
     return np.where(only_one, number, NO_BATCH), "graph" if only_one.any() else ""
