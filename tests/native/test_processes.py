@@ -107,7 +107,7 @@ def test_a_signal_loses_at_most_one_drain_period(recorder: Any, number: signal.S
     assert recording.code == -number
     last = int(recording.spool.named("cuStreamSynchronize")["end_ns"].max())
     # Drained every 10 ms; the rest is a busy machine.
-    assert seen[-1] - last < 100_000_000
+    assert seen[-1] - last < 500_000_000
 
 
 def test_sigint_is_the_programs_own(recorder: Any) -> None:
