@@ -220,11 +220,15 @@ class Runner:
         """Runs a program to its end; keyword arguments go to its environment."""
         return self.finish(self.start(command, env))
 
-    def start_python(self, code: str, **env: str) -> subprocess.Popen[str]:
-        """Starts Python code that finds the stand-in driver as `cuda`, and a few helpers (see PRELUDE)."""
+    def write_script(self, code: str) -> Path:
+        """Such code as a file."""
         script = self.folder / "script.py"
         script.write_text(PRELUDE + code)
-        return self.start([sys.executable, str(script)], env)
+        return script
+
+    def start_python(self, code: str, **env: str) -> subprocess.Popen[str]:
+        """Starts Python code that finds the stand-in driver as `cuda`, and a few helpers (see PRELUDE)."""
+        return self.start([sys.executable, str(self.write_script(code))], env)
 
     def python(self, code: str, **env: str) -> Recording:
         """Runs such code to its end."""
