@@ -141,8 +141,12 @@ def record(
     Ctrl-C ends the command and still writes the trace.
     If the recorder is killed, `cctrace recover` makes the trace.
     """
+    from cctrace.collectors.record import signals  # noqa: PLC0415
+
+    # First of all: the libraries below start threads, which would otherwise receive the signals instead.
+    mask = signals.block_signals()
     from cctrace.collectors.environment.sampler import MAX_HZ, MIN_HZ  # noqa: PLC0415
-    from cctrace.collectors.record import session, settings, signals  # noqa: PLC0415
+    from cctrace.collectors.record import session, settings  # noqa: PLC0415
     from cctrace.collectors.record.control import Window  # noqa: PLC0415
     from cctrace.collectors.record.variables import GPU_MODES  # noqa: PLC0415
     from cctrace.profiles import parse_emulation  # noqa: PLC0415
@@ -173,7 +177,7 @@ def record(
         results=results,
     )
     try:
-        outcome = session.record(wanted, say=say, progress=lambda: progress("writing the trace"))
+        outcome = session.record(wanted, mask=mask, say=say, progress=lambda: progress("writing the trace"))
     except signals.Interrupted as interrupted:
         signals.end_by_signal(interrupted.signum)
     if outcome.exit_signal is not None:

@@ -15,7 +15,7 @@ from cctrace.errors import UnusableInputError
 if sys.version_info >= (3, 11):
     import tomllib
 else:
-    import tomli as tomllib
+    import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
 
 CAUSES: Final = ("launch", "pcie", "overlap", "nvlink")
 """The causes into which the cost of CC is split."""

@@ -62,7 +62,7 @@ def read_results(path: Path) -> dict[str, Any]:
 
 def fill_results(known: Acceptance, document: Mapping[str, Any]) -> Acceptance:
     """Returns `known` with the client's results, and with the load where the user has not set it by hand."""
-    numbers = {field: _number(document.get(key)) for field, key in _RESULTS.items()}
+    numbers: dict[str, Any] = {field: _number(document.get(key)) for field, key in _RESULTS.items()}
     extra = {key: document[key] for key in _EXTRA if _number(document.get(key)) is not None}
     results = replace(
         known.results,
@@ -71,7 +71,7 @@ def fill_results(known: Acceptance, document: Mapping[str, Any]) -> Acceptance:
         extra={**known.results.extra, **extra},
     )
     rate = document.get("request_rate")
-    load = {
+    load: dict[str, Any] = {
         "concurrency": _whole(document.get("max_concurrency")),
         "requests": _whole(document.get("num_prompts")),
         "arrival_rate": rate if isinstance(rate, str) else _number(rate),

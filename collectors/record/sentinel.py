@@ -25,12 +25,16 @@ _RECENT_S: Final = 1.0
 
 
 class GroupSentinel:
-    """One idle process in this process's group. It ends by itself when the recorder is gone."""
+    """One idle process in this process's group. It ends by itself when the recorder is gone.
+
+    Attributes:
+        pid: its process id; None while there is none.
+    """
 
     def __init__(self, signals: Collection[signal.Signals]) -> None:
         self._signals = signals
         self._died: tuple[int, float] | None = None
-        self._pid: int | None = None
+        self.pid: int | None = None
         # The write end lives in this process only: when it is gone, `read` sees the end of its input.
         self._read_end, self._write_end = os.pipe2(os.O_CLOEXEC)
         self._start()
@@ -43,7 +47,7 @@ class GroupSentinel:
         ]
         try:
             # An empty environment: nothing of the recording may reach this process.
-            self._pid = os.posix_spawn(
+            self.pid = os.posix_spawn(
                 "/bin/sh",
                 ["sh", "-c", "read _"],
                 {},
@@ -52,13 +56,13 @@ class GroupSentinel:
                 setsigdef=self._signals,
             )
         except OSError:
-            self._pid = None  # then every signal counts as sent to the recorder alone
+            self.pid = None  # then every signal counts as sent to the recorder alone
 
     def reaped(self, pid: int, status: int) -> bool:
         """Takes note of a child that was waited for. Returns True if it was the sentinel."""
-        if pid != self._pid:
+        if pid != self.pid:
             return False
-        self._pid = None
+        self.pid = None
         if os.WIFSIGNALED(status):
             self._died = (os.WTERMSIG(status), time.monotonic())
         return True
@@ -66,13 +70,13 @@ class GroupSentinel:
     def received(self, signum: int) -> bool:
         """Returns True if the whole group got `signum`, which the recorder has just received."""
         deadline = time.monotonic() + _SETTLE_S
-        while self._pid is not None and not self._dying(self._pid) and time.monotonic() < deadline:
+        while self.pid is not None and not self._dying(self.pid) and time.monotonic() < deadline:
             time.sleep(_POLL_S)
-        if self._pid is not None and self._dying(self._pid):
-            _, status = os.waitpid(self._pid, 0)
-            self.reaped(self._pid, status)
+        if self.pid is not None and self._dying(self.pid):
+            _, status = os.waitpid(self.pid, 0)
+            self.reaped(self.pid, status)
         died, self._died = self._died, None
-        if self._pid is None and self._write_end >= 0:
+        if self.pid is None and self._write_end >= 0:
             self._start()
         return died is not None and died[0] == signum and time.monotonic() - died[1] < _RECENT_S
 
@@ -95,8 +99,8 @@ class GroupSentinel:
         os.close(self._write_end)
         os.close(self._read_end)
         self._write_end = -1
-        if self._pid is not None:
+        if self.pid is not None:
             with contextlib.suppress(OSError):
-                os.kill(self._pid, signal.SIGKILL)
-                os.waitpid(self._pid, 0)
-            self._pid = None
+                os.kill(self.pid, signal.SIGKILL)
+                os.waitpid(self.pid, 0)
+            self.pid = None

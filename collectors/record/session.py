@@ -21,7 +21,7 @@ from cctrace.collectors.record.document import end_document, start_document
 from cctrace.collectors.record.processes import descendants
 from cctrace.collectors.record.results import read_results
 from cctrace.collectors.record.settings import RecordSettings, check_output
-from cctrace.collectors.record.signals import Interrupted, block_signals, interruptible, raise_pending
+from cctrace.collectors.record.signals import Interrupted, interruptible, raise_pending
 from cctrace.collectors.record.supervisor import Ending, Supervisor
 from cctrace.collectors.record.variables import child_environment
 from cctrace.errors import CctraceError, UnusableInputError
@@ -52,11 +52,12 @@ class Outcome:
     trace: Path | None
 
 
-def record(settings: RecordSettings, *, say: Say, progress: Progress) -> Outcome:
+def record(settings: RecordSettings, *, mask: set[int], say: Say, progress: Progress) -> Outcome:
     """Runs a command, records it, and writes its trace.
 
     Args:
         settings: what to record.
+        mask: signal mask for the command, as `block_signals` returned it; the signals are still blocked.
         say: prints one line for the user, on stderr.
         progress: makes the context in which the spool is converted; it yields the callback (done, all) or
             None.
@@ -65,7 +66,6 @@ def record(settings: RecordSettings, *, say: Say, progress: Progress) -> Outcome
         CctraceError: nothing was started: the message says why.
         Interrupted: a signal asked for an end before the command had started, or while its trace was written.
     """
-    mask = block_signals()
     recording = _Recording(settings, say, mask)
     try:
         recording.prepare()

@@ -52,6 +52,24 @@ def raise_pending() -> None:
 
 
 @contextlib.contextmanager
+def stray_signals() -> Iterator[list[int]]:
+    """Yields a list that gets the numbers of signals which another thread of this process has received.
+
+    No thread of the recorder should, but one of a library may have been there before `block_signals`.
+    """
+    strays: list[int] = []
+    before = {}
+    for number in RELAYED:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            before[number] = signal.signal(number, lambda signum, _: strays.append(signum))
+    try:
+        yield strays
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+@contextlib.contextmanager
 def interruptible(mask: set[int]) -> Iterator[None]:
     """Within it, a signal that asks for an end raises `Interrupted`; `mask` is the mask to work under."""
 

@@ -16,7 +16,7 @@ from typing import Final
 from cctrace.collectors.record.folder import recorded_pids
 from cctrace.collectors.record.processes import become_subreaper, descendants, mapped
 from cctrace.collectors.record.sentinel import GroupSentinel
-from cctrace.collectors.record.signals import COLLECTED, RELAYED, forbid_core_dump
+from cctrace.collectors.record.signals import COLLECTED, RELAYED, forbid_core_dump, stray_signals
 from cctrace.errors import CctraceError
 
 TICK_S: Final = 0.5
@@ -96,6 +96,7 @@ class Supervisor:
         self._on_tick = on_tick
         self._command: int = 0
         self._status: int | None = None
+        self._strays: list[int] = []
         become_subreaper()
 
     def start(self, command: Sequence[str], variables: Mapping[str, str], mask: set[int]) -> int:
@@ -107,13 +108,14 @@ class Supervisor:
         """Waits for the command and, for a while, for recorded processes that outlive it."""
         forbid_core_dump()
         self._sentinel = GroupSentinel(RELAYED)
-        try:
-            while self._status is None:
-                self._handle_signals(TICK_S)
-                self._on_tick()
-            remaining = self._await_tree()
-        finally:
-            self._sentinel.close()
+        with stray_signals() as self._strays:
+            try:
+                while self._status is None:
+                    self._handle_signals(TICK_S)
+                    self._on_tick()
+                remaining = self._await_tree()
+            finally:
+                self._sentinel.close()
         code = os.waitstatus_to_exitcode(self._status)
         return Ending(
             exit_code=code if code >= 0 else None,
@@ -126,6 +128,8 @@ class Supervisor:
         received = signal.sigtimedwait(COLLECTED, timeout_s)
         if received is not None and received.si_signo != signal.SIGCHLD:
             self._relay(received.si_signo, received.si_pid)
+        while self._strays:
+            self._relay(self._strays.pop(0), sender=0)
         self._reap()
 
     def _relay(self, signum: int, sender: int) -> None:
@@ -153,7 +157,7 @@ class Supervisor:
 
     def _recorded(self) -> set[int]:
         """Returns the living processes of the tree that are recorded, or could still come to be."""
-        living = descendants(os.getpid())
+        living = descendants(os.getpid()) - {self._sentinel.pid}
         written = recorded_pids(self._folder)
         # Nothing was recorded yet: the command may have left a server in the background that is still
         # starting.

@@ -17,10 +17,10 @@ TIMEOUT_S = 60.0
 def any_library() -> Path:
     """A shared object of this machine that does nothing when it is preloaded: the supervisor needs no more."""
     for line in Path("/proc/self/maps").read_text().splitlines():
-        match = re.search(r"(/\S+/libm\.so\.6|/\S+/libc\.so\.6)$", line)
+        match = re.search(r"(/\S+/libm\.so\.6)$", line)
         if match:
             return Path(match[1])
-    pytest.skip("no shared C library is mapped")
+    pytest.skip("libm is not mapped")
 
 
 @pytest.fixture
