@@ -176,7 +176,6 @@ def _arm(arm: Arm, number: int, scope: Scope) -> ArmResult:
     steps, step_class = arm.steps, arm.steps.classes[number]
     steady = steps.steady_of(number)
     submissions = submissions_of(scope, distorted=arm.recording.distorted)
-    gpu_mode = arm.recording.metadata.collector.gpu_mode
     return ArmResult(
         provenance=provenance_of(arm.recording),
         pid=arm.process.pid,
@@ -196,7 +195,7 @@ def _arm(arm: Arm, number: int, scope: Scope) -> ArmResult:
         graphs=graphs_of(scope),
         wait_us_per_step=stalls_of(scope).step_thread_us_per_step,
         outside_calls_us_per_step=outside_calls_us(scope),
-        gpu=busy_of(arm.process.gpu, scope.start_ns, scope.end_ns, gpu_mode),
+        gpu=busy_of(arm.process.gpu, scope.start_ns, scope.end_ns, arm.recording.metadata.collector),
     )
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray, SmallIntArray, codes, integers
 from cctrace.analyzers.results import Result, value
+from cctrace.trace import Collector
 from cctrace.trace.schema import SOURCES
 
 GPU_COLUMNS: Final = ("kind", "source", "start_ns", "duration_ns", "pid", "device")
@@ -76,21 +77,24 @@ def gpu_rows_from(table: pa.Table) -> GpuRows:
     return rows.pick((kind >= 0) & ((kind != _RANGE) | rows.stamped))
 
 
-def busy_of(rows: GpuRows, start_ns: IntArray, end_ns: IntArray, gpu_mode: str | None) -> GpuBusy:
+def busy_of(rows: GpuRows, start_ns: IntArray, end_ns: IntArray, collector: Collector) -> GpuBusy:
     """How busy the GPU was within steps.
 
     Args:
         rows: GPU rows of the process.
         start_ns: begin of each step, sorted.
         end_ns: end of each step.
-        gpu_mode: the recording's source of GPU times, for the answer where there are none.
+        collector: how the recording was made.
     """
     if not len(start_ns):
         return _unknown("there are no steady steps")
     cupti = rows.pick(~rows.stamped)
     if len(cupti):
         busy = _busy_ns(cupti, start_ns, end_ns)
-        return _known(busy, end_ns - start_ns, "cupti", None)
+        slowed = (
+            "CUPTI lengthens the steps, so the share is too low" if collector.timing == "distorted" else None
+        )
+        return _known(busy, end_ns - start_ns, "cupti", slowed)
     graphs = rows.pick(rows.kind == _GRAPH)
     if len(graphs):
         busy = _busy_ns(graphs, start_ns, end_ns)
@@ -103,7 +107,7 @@ def busy_of(rows: GpuRows, start_ns: IntArray, end_ns: IntArray, gpu_mode: str |
         if sampled.any():
             caveat = f"first to last kernel of {int(sampled.sum())} sampled steps, gaps included"
             return _known(busy[sampled], (end_ns - start_ns)[sampled], "eager stamps", caveat)
-    return _unknown(_why_no_rows(rows, gpu_mode))
+    return _unknown(_why_no_rows(rows, collector.gpu_mode))
 
 
 def _why_no_rows(rows: GpuRows, gpu_mode: str | None) -> str:

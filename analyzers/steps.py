@@ -13,7 +13,7 @@ import numpy as np
 
 from cctrace.analyzers.calls import Calls, threads_of
 from cctrace.analyzers.columns import BoolArray, IntArray
-from cctrace.analyzers.inference import NoAnchor, find_anchor
+from cctrace.analyzers.inference import Anchor, find_anchor
 from cctrace.analyzers.marks import Marks
 from cctrace.analyzers.phases import phase_of
 from cctrace.analyzers.steady import STEADY, exclusions, set_up_steps
@@ -21,6 +21,11 @@ from cctrace.analyzers.structure import NO_BATCH, SAME_PHASE, Structure, step_of
 
 Labels = np.ndarray[tuple[int], np.dtype[np.object_]]
 """One label per step."""
+Texts = np.ndarray[tuple[int], np.dtype[np.str_]]
+THREADS_TRIED: Final = 4
+"""Busiest threads whose calls are searched for steps: a thread that only loads weights can be the busiest."""
+MAX_LABELS: Final = 48
+"""Labels told apart; those of prefill steps can hold numbers of tokens and be different in every step."""
 SHAPE_STEPS: Final = 64
 """Steps of a class that its description is taken from."""
 MIN_MARKS: Final = 2
@@ -134,31 +139,26 @@ def find_steps(calls: Calls, marks: Marks) -> Steps | NoSteps:
     pid = int(calls.pid[0]) if len(calls) else int(marks.pid[0]) if len(marks) else 0
     if len(marks) >= MIN_MARKS:
         return _from_marks(pid, calls, marks)
-    busiest = busiest_thread(calls)
-    if busiest is None:
-        return NoSteps(pid, "it handed no work to the GPU")
-    tid, rows = busiest
-    anchor = find_anchor(calls.pick(rows), np.sort(calls.start_ns[calls.is_host_boundary]))
-    if isinstance(anchor, NoAnchor):
-        return NoSteps(pid, anchor.reason)
-    start, end = anchor.start_ns[:-1], anchor.start_ns[1:]
-    frame = _Frame(pid, tid, "inferred", anchor.description, anchor.confidence, start, end)
-    return _classified(frame, calls, None)
-
-
-def busiest_thread(calls: Calls, counted: BoolArray | None = None) -> tuple[int, slice] | None:
-    """The thread that hands most work to the GPU, with the slice of its calls; None if none does.
-
-    Args:
-        calls: calls of one process.
-        counted: which of them count; None: all.
-    """
-    work = calls.is_work if counted is None else calls.is_work & counted
-    threads = [(int(np.count_nonzero(work[rows])), tid, rows) for _, tid, rows in threads_of(calls)]
+    threads = busy_threads(calls, calls.is_work)
     if not threads:
-        return None
-    most, tid, rows = max(threads, key=lambda item: item[0])
-    return (tid, rows) if most else None
+        return NoSteps(pid, "it handed no work to the GPU")
+    boundary_ns = np.sort(calls.start_ns[calls.is_host_boundary])
+    reason = ""
+    for tid, rows in threads[:THREADS_TRIED]:
+        anchor = find_anchor(calls.pick(rows), boundary_ns)
+        if isinstance(anchor, Anchor):
+            start, end = anchor.start_ns[:-1], anchor.start_ns[1:]
+            frame = _Frame(pid, tid, "inferred", anchor.description, anchor.confidence, start, end)
+            return _classified(frame, calls, None)
+        reason = reason or anchor.reason
+    return NoSteps(pid, reason)
+
+
+def busy_threads(calls: Calls, counted: BoolArray) -> list[tuple[int, slice]]:
+    """Threads with the slices of their calls, most counted calls first; those without any are left out."""
+    threads = [(int(np.count_nonzero(counted[rows])), tid, rows) for _, tid, rows in threads_of(calls)]
+    threads.sort(key=lambda item: -item[0])
+    return [(tid, rows) for count, tid, rows in threads if count]
 
 
 def _from_marks(pid: int, calls: Calls, marks: Marks) -> Steps | NoSteps:
@@ -179,8 +179,8 @@ def _from_marks(pid: int, calls: Calls, marks: Marks) -> Steps | NoSteps:
 def _classified(frame: _Frame, calls: Calls, labels: Labels | None) -> Steps:
     step = step_of(calls, frame.start_ns, frame.end_ns)
     step[np.isin(calls.tid, frame.other_loops)] = -1
-    busiest = busiest_thread(calls, step >= 0)
-    submitting, rows = busiest if busiest else (frame.tid, slice(0, 0))
+    busy = busy_threads(calls, calls.is_work & (step >= 0))
+    submitting, rows = busy[0] if busy else (frame.tid, slice(0, 0))
     own_calls, own_step = calls.pick(rows), step[rows]
     steps = len(frame.start_ns)
     class_of, classes = _classes(structure_of(own_calls, own_step, steps), labels, own_calls, own_step)
@@ -210,7 +210,7 @@ def _classes(
     """Labels that name a phase are classes of their own; all else is told apart by structure and batch."""
     steps = len(structure.cluster)
     texts = labels if labels is not None else np.full(steps, "", object)
-    words, label_of = np.unique(texts.astype(str), return_inverse=True)
+    words, label_of = np.unique(_frequent(texts.astype(str)), return_inverse=True)
     phases = [phase_of(str(word)) for word in words]
     labelled = np.array([phase != "unknown" for phase in phases], np.bool_)[label_of]
     cluster = np.where(labelled, 0, structure.cluster + 1)
@@ -232,6 +232,18 @@ def _classes(
         known_by = structure.batch_known_by if size != NO_BATCH else ""
         classes.append(StepClass(name, "decode" if alike else "other", "structure", int(size), known_by))
     return class_of, tuple(classes)
+
+
+def _frequent(texts: Texts) -> Texts:
+    """The labels with all but the most frequent replaced by their phase."""
+    words, label_of, counts = np.unique(texts, return_inverse=True, return_counts=True)
+    if len(words) <= MAX_LABELS:
+        return texts
+    rare = np.argsort(-counts, kind="stable")[MAX_LABELS:]
+    replaced = words.astype(object)
+    replaced[rare] = [f"{phase_of(str(words[number]))}, rare labels" for number in rare]
+    common: Texts = replaced.astype(str)[label_of]
+    return common
 
 
 def _shape(calls: Calls, step: IntArray, members: BoolArray) -> str:

@@ -126,7 +126,7 @@ def _steps(process: Process, steps: Steps, recording: Recording) -> StepsSummary
         outside_calls_us_per_step=outside_calls_us(scope),
         graphs=graphs_of(scope),
         copies=copies_of(scope),
-        gpu=busy_of(process.gpu, scope.start_ns, scope.end_ns, recording.metadata.collector.gpu_mode),
+        gpu=busy_of(process.gpu, scope.start_ns, scope.end_ns, recording.metadata.collector),
     )
 
 
@@ -165,10 +165,15 @@ def _headline(summaries: list[ProcessSummary], processes: int) -> str:
     main = next(one for one in first.steps.classes if one.main)
     if main.period is None:
         return f"Cannot tell the step period: none of {plural(first.steps.steps, 'step')} is steady."
-    return _sentence(first.steps, main, main.period)
+    return step_sentence(first.steps)
 
 
-def _sentence(steps: StepsSummary, main: ClassSummary, period: Spread) -> str:
+def step_sentence(steps: StepsSummary) -> str:
+    """What a typical step of the main class does, in one sentence."""
+    main = next(one for one in steps.classes if one.main)
+    period = main.period
+    if period is None:
+        return "None of its steps is steady."
     word = {"decode": "decode step", "prefill": "prefill step", "mixed": "mixed step"}.get(main.phase, "step")
     work = count_text(steps.submissions.work_per_step)
     parts = [f"A {word} takes {time_text(period.median_us)}: {work} submissions"]

@@ -25,7 +25,7 @@ def _show_process(out: Console, process: ProcessSteps) -> None:
         line(out, f"Cannot tell the steps, because {process.no_steps_because}.")
         return
     line(out, how_found(process.origin, process.anchor, process.confidence, process.total_steps, {}))
-    out.print(class_table(process.classes))
+    out.print(class_table(process.classes, None, numbered=True))
     columns = ("step", "begins", "period", "submissions", "graphs", "waits", "class", "not counted")
     out.print(table(columns, [_row(row) for row in process.steps], numbers_from=0))
     if len(process.steps) < process.total_steps:

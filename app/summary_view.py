@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from rich.console import Console
+from rich.table import Table
 
 from cctrace.analyzers.copies import CopyBucket
 from cctrace.analyzers.gpu import GpuBusy
@@ -12,7 +13,7 @@ from cctrace.analyzers.provenance import Provenance
 from cctrace.analyzers.sentences import bytes_text, count_text, percent, plural, seconds_text, time_text
 from cctrace.analyzers.startup import StartUp
 from cctrace.analyzers.submissions import CallCost
-from cctrace.analyzers.summary import ClassSummary, ProcessSummary, StepsSummary, Summary
+from cctrace.analyzers.summary import ClassSummary, ProcessSummary, StepsSummary, Summary, step_sentence
 from cctrace.app.palette import FAINT_STYLE
 from cctrace.app.terminal import headline, line, notes, section, table
 
@@ -28,8 +29,9 @@ def show_summary(out: Console, summary: Summary) -> None:
     """Prints a summary: the sentence, then steps, calls, waiting, copies and start-up of each process."""
     headline(out, summary.headline, summary.provenance.warnings)
     line(out, provenance_line(summary.provenance), style=FAINT_STYLE)
-    for process in summary.processes:
+    for process in summary.processes[:1]:
         _show_process(out, process)
+    _show_others(out, summary.processes[1:])
     texts = list(summary.notes)
     if summary.idle_processes:
         idle = plural(summary.idle_processes, "more process")
@@ -58,6 +60,20 @@ def _show_process(out: Console, process: ProcessSummary) -> None:
     line(out, start_up_line(process.start_up))
 
 
+def _show_others(out: Console, processes: tuple[ProcessSummary, ...]) -> None:
+    """One line for each further process: ranks do the same, and the JSON has them all."""
+    if not processes:
+        return
+    section(out, "Other processes that hand work to the GPU (--json has their details)")
+    for process in processes:
+        text = (
+            f"no steps, because {process.no_steps_because}."
+            if process.steps is None
+            else step_sentence(process.steps)
+        )
+        line(out, f"{process.pid} {process.name or ''}: {text}")
+
+
 def _show_steps(out: Console, steps: StepsSummary) -> None:
     line(out, how_found(steps.origin, steps.anchor, steps.confidence, steps.steps, steps.excluded))
     out.print(class_table(steps.classes))
@@ -83,19 +99,21 @@ def how_found(
     return text + "."
 
 
-def class_table(classes: tuple[ClassSummary, ...], limit: int | None = MAX_CLASSES) -> object:
+def class_table(
+    classes: tuple[ClassSummary, ...], limit: int | None = MAX_CLASSES, *, numbered: bool = False
+) -> Table:
     """Step classes with their periods; the class that details are about is marked."""
     listed = classes if limit is None else classes[:limit]
     rows = [
         [
-            ("▸ " if one.main else "  ") + one.name,
+            ("▸ " if one.main else "  ") + (f"{number} " if numbered else "") + one.name,
             one.phase + ("" if one.phase_source == "label" else "?"),
             str(one.steady_steps),
             _time(one.period.median_us if one.period else None),
             _time(one.period.p10_us if one.period else None),
             _time(one.period.p90_us if one.period else None),
         ]
-        for one in listed
+        for number, one in enumerate(listed)
     ]
     left = classes[len(listed) :]
     if left:

@@ -187,3 +187,22 @@ def test_files_that_are_no_trace_end_with_one_line(
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1
     assert str(path) in done.stderr
+
+
+def test_output_ends_well_where_the_locale_lacks_letters(pair: tuple[Path, Path], run_cli: RunCli) -> None:
+    for arguments in (("summary", pair[0]), ("steps", pair[0]), ("diff", *pair)):
+        done = run_cli(*arguments, PYTHONIOENCODING="ascii")
+        assert done.returncode == 0
+        assert done.stderr == ""
+
+
+def test_further_processes_get_a_line_each(write_trace: WriteTrace, run_cli: RunCli) -> None:
+    ranks = [build(replace(LOAD, pid=pid, seed=pid)).table for pid in (10, 20, 30)]
+    path = write_trace("ranks", pa.concat_tables(ranks))
+
+    done = run_cli("summary", path)
+    document = checked("summary", run_cli("summary", "--json", path).stdout)
+
+    assert len(document["processes"]) == 3
+    assert done.stdout.count("A decode step takes") == 3
+    assert "Other processes that hand work to the GPU" in done.stdout

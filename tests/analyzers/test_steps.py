@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -205,3 +206,37 @@ def test_calls_of_unknown_operations_are_kept() -> None:
 
     assert len(calls) > 0
     assert not calls.is_work.any()
+
+
+def test_a_busier_thread_without_a_loop_does_not_hide_the_steps() -> None:
+    served = build(Load(execution="graph", steps=40))
+    calls = calls_from(build(Load(execution="eager", steps=1, prefill_every=1, prefill_kernels=900)).table)
+    loader = calls.pick(calls.is_operation("kernel"))
+    loader.tid[:], loader.symbol[:] = 99, 0
+    own = calls_from(served.table)
+    both = Calls(**{name: _joined(getattr(loader, name), getattr(own, name)) for name in vars(own)})
+    in_order = both.pick(np.lexsort((both.start_ns, both.tid)))
+
+    steps = find_steps(in_order, marks_from(served.table.slice(0, 0)))
+
+    assert isinstance(steps, Steps)
+    assert steps.tid == 4200
+    assert len(steps) == 39
+
+
+def _joined(first: Any, second: Any) -> Any:
+    return second if isinstance(first, tuple) else np.concatenate((first, second))
+
+
+def test_labels_that_differ_in_every_step_do_not_make_a_class_each() -> None:
+    built = build(Load(execution="graph", steps=200, marks="decode"))
+    marks = marks_from(built.table)
+    labels = tuple(f"execute_context_1({number})_generation_3(3)" for number in range(200))
+    many = replace(marks, label=np.arange(200), labels=labels)
+
+    steps = find_steps(calls_from(built.table), many)
+
+    assert isinstance(steps, Steps)
+    assert len(steps.classes) == 49
+    assert {one.phase for one in steps.classes} == {"mixed"}
+    assert "mixed, rare labels" in {one.name for one in steps.classes}
