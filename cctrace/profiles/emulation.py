@@ -72,7 +72,13 @@ def parse_emulation(text: str, overrides: Sequence[str] = ()) -> Emulation:
 
 def _causes(profile: Profile, wanted: str, *, explicit: bool) -> tuple[str, ...]:
     if not explicit:
-        return tuple(cause for cause in EMULATED_CAUSES if profile.values(cause))
+        available = tuple(cause for cause in EMULATED_CAUSES if profile.values(cause))
+        if not available:
+            raise UnusableInputError(
+                f"--emulate: the profile {profile.name} has nothing that can be emulated: "
+                f"no values for {' or '.join(EMULATED_CAUSES)}"
+            )
+        return available
     names = [name.strip() for name in wanted.split(",")]
     for name in names:
         if name not in CAUSES:

@@ -8,8 +8,7 @@ with step("decode bs=16"):
 ```
 
 Without a recorder a mark costs a fraction of a microsecond and does nothing. Nothing here can fail in the
-program's
-face: a missing or foreign library only means that no marks are recorded.
+program's face: a missing or foreign library only means that no marks are recorded.
 """
 
 from cctrace.collectors.hooks.marks import flush, recording, step, step_begin, step_end

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
 
 def _nothing(*arguments: object) -> None:
@@ -18,9 +19,8 @@ def _load() -> tuple[Callable[[bytes], Any], Callable[[], Any], Callable[[], Any
     if not path or not os.environ.get("CCTRACE_SPOOL"):
         return _nothing, _nothing, _nothing, False
     try:
-        # PyDLL keeps the GIL: releasing it around some 100 ns of work would let another thread of the
-        # program take it in the middle of a step. A flush waits for the disk, so it alone goes through
-        # CDLL.
+        # PyDLL keeps the GIL: a pair of marks then takes 0.3 µs instead of 0.6 µs, and no other thread of the
+        # program can take over in the middle of a step. A flush waits for the disk, so it lets others run.
         marks, waiting = ctypes.PyDLL(path), ctypes.CDLL(path)
         begin, end, flush_now = marks.cctrace_step_begin, marks.cctrace_step_end, waiting.cctrace_flush
     except (OSError, AttributeError):
@@ -33,8 +33,9 @@ def _load() -> tuple[Callable[[bytes], Any], Callable[[], Any], Callable[[], Any
 
 _begin, _end, _flush, _loaded = _load()
 _encoded: dict[str, bytes] = {}
-_MAX_ENCODED = 4096
+_MAX_ENCODED: Final = 4096
 """Labels are few; a program that numbers its steps must not fill the memory."""
+_IDLE: Final[AbstractContextManager[None]] = nullcontext()
 
 
 def recording() -> bool:
@@ -43,7 +44,7 @@ def recording() -> bool:
 
 
 def step_begin(label: str) -> None:
-    """Begins a step, one scheduler iteration, on this thread. Nested steps end innermost first."""
+    """Begins a step, one scheduler iteration, on this thread. It replaces one that has not ended yet."""
     if _loaded:
         text = _encoded.get(label)
         if text is None:
@@ -54,9 +55,8 @@ def step_begin(label: str) -> None:
 
 
 def step_end() -> None:
-    """Ends the step that began last on this thread."""
-    if _loaded:
-        _end()
+    """Ends the step of this thread, if one has begun."""
+    _end()
 
 
 def flush() -> None:
@@ -64,17 +64,10 @@ def flush() -> None:
 
     Worth a call before `os._exit`, which skips everything that would do it otherwise.
     """
-    if _loaded:
-        _flush()
+    _flush()
 
 
-class step:  # noqa: N801 - reads as a statement: `with step("decode bs=16"):`
-    """Marks the body of a `with` statement as one step.
-
-    Args:
-        label: text of the step. Steps whose labels differ only in numbers are of one class.
-    """
-
+class _Step:
     __slots__ = ("_label",)
 
     def __init__(self, label: str) -> None:
@@ -86,4 +79,14 @@ class step:  # noqa: N801 - reads as a statement: `with step("decode bs=16"):`
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        step_end()
+        _end()
+
+
+def step(label: str) -> AbstractContextManager[None]:
+    """Returns a context that marks the body of a `with` statement as one step.
+
+    Args:
+        label: text of the step, at most 127 bytes. Steps of one label are of one class; a number that only
+            counts the steps does not matter.
+    """
+    return _Step(label) if _loaded else _IDLE
