@@ -15,7 +15,7 @@ import sys
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from server import options
+from server import on_demand, options
 from server.configs import MODELS, Settings, model_config
 from server.results import detail, header, summarize
 
@@ -87,7 +87,12 @@ def arguments() -> argparse.Namespace:
         help="running requests at most (0: as --concurrency)",
     )
     options.add_load(parser)
-    return parser.parse_args()  # fmt: skip
+    on_demand.add(parser)
+    args = parser.parse_args()
+    on_demand.check(parser, args)
+    if args.on_demand and not args.bench:
+        parser.error("--on-demand needs --bench")
+    return args
 
 
 def settings_of(args: argparse.Namespace) -> Settings:
@@ -119,6 +124,8 @@ def build_engine(args: argparse.Namespace) -> Engine:
     """
     if args.bench and args.input_len + args.output_len > args.max_len:
         raise UnusableError("--input-len and --output-len exceed --max-len")
+    if args.profiler and not args.device.startswith("cuda"):
+        raise UnusableError("--profiler looks at the GPU's work; give --device cuda")
     try:
         import torch  # noqa: PLC0415 - --help and usage errors work without torch
         from server.engine import Engine  # noqa: PLC0415
@@ -180,28 +187,73 @@ def main() -> int:
         return 2
 
 
+class Stopper:
+    """Makes SIGINT and SIGTERM end the round at hand, and the program.
+
+    Attributes:
+        caught: the first of them that came, else 0.
+        waiting: no round is running.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.caught = 0
+        self.waiting = False
+        self._engine = engine
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._stop)
+
+    def _stop(self, number: int, _frame: FrameType | None) -> None:
+        self.caught = self.caught or number
+        if self.waiting:
+            sys.exit(self.exit_code)
+        self._engine.stop()
+
+    @property
+    def exit_code(self) -> int:
+        """What a shell reports of a program that such a signal ended; else 0."""
+        return 128 + self.caught if self.caught else 0
+
+
 def run_bench(engine: Engine, args: argparse.Namespace) -> int:
     """Run the load in this process and print its results; after a signal, of the requests that were done."""
+    stopper = Stopper(engine)
+    try:
+        if args.on_demand:
+            run_on_demand(engine, args, stopper)
+        else:
+            options.put_result(args, run_load(engine, args))
+    finally:
+        engine.close()
+    return stopper.exit_code
+
+
+def run_on_demand(engine: Engine, args: argparse.Namespace, stopper: Stopper) -> None:
+    """Warm up, then run the load once for each line of standard input."""
+
+    def run_round() -> dict[str, Any]:
+        stopper.waiting = False
+        result = run_load(engine, args)
+        if stopper.caught:
+            sys.exit(stopper.exit_code)
+        stopper.waiting = True
+        return result
+
+    run_round()
+    on_demand.serve(run_round, profiler=args.profiler)
+
+
+def run_load(engine: Engine, args: argparse.Namespace) -> dict[str, Any]:
+    """Run the load once: its results."""
     from server.bench import Bench  # noqa: PLC0415 - needs torch
 
-    caught: list[int] = []
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        caught.append(number)
-        engine.stop()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
-    load = options.load_of(args)
-    bench = Bench(engine, load)
+    bench = Bench(engine, options.load_of(args))
     bench.run()
-    about = header(load, backend="cctrace-sample", model=engine.settings.model.name, label=args.label)
+    about = header(
+        options.load_of(args), backend="cctrace-sample", model=engine.settings.model.name, label=args.label
+    )
     about |= {"execution": args.execution, "readback": args.readback, "host_work_us": args.host_work_us}
-    result = summarize(bench.records, bench.duration, about)
-    if args.save_detailed:
-        result |= detail(bench.records)
-    options.put_result(args, result)
-    return 128 + caught[0] if caught else 0
+    result = summarize(bench.records, bench.duration, about | {"steps": bench.steps})
+    return result | (detail(bench.records) if args.save_detailed else {})
 
 
 if __name__ == "__main__":

@@ -12,31 +12,35 @@ import argparse
 import asyncio
 import importlib.util
 import json
+import math
 import os
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from server import options
+from server import on_demand, options
 from server.configs import ModelConfig, buckets, model_config
 from server.results import Load, Record, detail, header, summarize
 
 GRAPH_MODES: Final = {"full": "FULL_AND_PIECEWISE", "piecewise": "PIECEWISE"}
 """vLLM's default (one graph per decode step), and graphs cut at every attention layer."""
 MAX_SEQUENCES: Final = 64
-"""Batch that the engine is set up for. A server is rarely full: at its limit vLLM has nothing to pad and saves a
-kernel per step."""
+"""Batch that the engine is set up for. A server is rarely full: at its limit vLLM has nothing to pad and
+saves a kernel per step."""
 PROMPT_IDS: Final = 100_000
 """Prompts draw ids below this: inside the vocabulary, away from its special tokens at the end."""
 WARM_UP_TOKENS: Final = 8
 """Tokens per request of the round before the first: one batch that is not measured."""
 LINGER_S: Final = 1.5
 """EngineCore ends without exit handlers: wait longer than a recorder's flush period before it is told to."""
+GPU_SHARE: Final = 0.1
+"""vLLM starts only if so much of the GPU's memory is free; what it takes is --kv-gib and the weights. Its
+default of 0.9 would allow one engine per GPU."""
 
 
 def arguments() -> argparse.Namespace:
@@ -71,7 +75,9 @@ def arguments() -> argparse.Namespace:
         "--rounds", type=options.positive, default=1, metavar="N", help="measured rounds (default 1)"
     )
     options.add_load(parser)
+    on_demand.add(parser, profiler=False)
     args = parser.parse_args()
+    on_demand.check(parser, args)
     try:
         args.pin = parse_pin(args.pin)
     except ValueError as error:
@@ -169,6 +175,7 @@ def engine_options(args: argparse.Namespace, folder: str) -> dict[str, Any]:
         "max_model_len": args.max_model_len,
         "max_num_seqs": max(args.concurrency, MAX_SEQUENCES),
         "kv_cache_memory_bytes": int(args.kv_gib * 2**30),
+        "gpu_memory_utilization": GPU_SHARE,
         "disable_log_stats": True,
     }
     if args.execution == "eager":
@@ -229,6 +236,27 @@ def sampling_params(load: Load) -> Any:
     )
 
 
+def full_steps(load: Load) -> int:
+    """Decode steps of a load if all run at its concurrency; the engine's own count stays in the engine."""
+    return math.ceil(load.num_prompts / load.concurrency) * load.output_len
+
+
+async def rounds(args: argparse.Namespace) -> AsyncIterator[int]:
+    """Numbers of the rounds to run: --rounds of them, or one for each line of standard input."""
+    if not args.on_demand:
+        for number in range(args.rounds):
+            yield number
+        return
+    number = 0
+    wishes = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(wishes), sys.stdin
+    )
+    while await wishes.readline():
+        yield number
+        number += 1
+
+
 async def drive(args: argparse.Namespace, folder: str) -> None:
     """Start the engine, run the rounds, print a line for each, stop the engine."""
     from vllm.engine.arg_utils import AsyncEngineArgs  # noqa: PLC0415 - heavy
@@ -245,9 +273,11 @@ async def drive(args: argparse.Namespace, folder: str) -> None:
         await client.send("warm-up", short)
         about = header(load, backend="vllm", model=model_config(args.model_shape, args.layers).name)
         about |= {"label": args.label or None, "execution": args.execution}
-        for number in range(args.rounds):
+        if args.on_demand:
+            on_demand.put(on_demand.READY)
+        async for number in rounds(args):
             records, duration = await client.send(f"round{number}", load)
-            result = summarize(records, duration, about | {"round": number})
+            result = summarize(records, duration, about | {"round": number, "steps": full_steps(load)})
             options.put_result(args, result | (detail(records) if args.save_detailed else {}))
         await asyncio.sleep(LINGER_S)
     finally:

@@ -34,13 +34,17 @@ class Bench:
         self.records: list[Record] = []
         self.requests: list[Request] = []
         self.duration = 0.0
+        self.steps = 0
 
     def _request(self, number: int, prompt: list[int], tokens: int) -> Request:
         load = self._load
         return Request(prompt, tokens, temperature=load.temperature, seed=load.seed + number)
 
     def run(self) -> None:
-        """Run the load; `records`, `requests` and `duration` (s) hold what was measured, after a stop too."""
+        """Run the load; what was measured is then in `records`, `requests`, `steps` and `duration` (s).
+
+        After a stop too.
+        """
         for request in list(self._warm_up):
             self._engine.submit(request)
         self._engine.run(self._on_outputs)
@@ -50,6 +54,7 @@ class Bench:
 
     def _on_outputs(self, outputs: Sequence[Output]) -> None:
         now = self._clock()
+        self.steps += self._begin > 0
         for output in outputs:
             record = self._open.get(output.request)
             if record is not None:

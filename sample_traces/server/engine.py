@@ -90,17 +90,19 @@ class Engine:
         self._inbox.put(None)
 
     def run(self, on_outputs: OnOutputs) -> None:
-        """Work until `stop`; sleep while there is nothing to do."""
+        """Work until `stop`; sleep while there is nothing to do. May be called again."""
         flight: tuple[Plan, Wait] | None = None
-        try:
-            with torch.inference_mode(), self._streams.on_forward():
-                while not self._stopping:
-                    self._receive(wait=flight is None and self._scheduler.idle)
-                    flight = self._iterate(flight, on_outputs)
-                if flight is not None:
-                    flight[1]()
-        finally:
-            self._readback.close()
+        with torch.inference_mode(), self._streams.on_forward():
+            while not self._stopping:
+                self._receive(wait=flight is None and self._scheduler.idle)
+                flight = self._iterate(flight, on_outputs)
+            if flight is not None:
+                flight[1]()
+        self._stopping = False
+
+    def close(self) -> None:
+        """End what the engine started; `run` must have returned."""
+        self._readback.close()
 
     def _iterate(self, flight: tuple[Plan, Wait] | None, on_outputs: OnOutputs) -> tuple[Plan, Wait] | None:
         plan = self._scheduler.plan()

@@ -76,6 +76,8 @@ class Service:
             self._engine.run(self._on_outputs)
         except Exception as error:  # raised again in the main thread
             self._failure = error
+        finally:
+            self._engine.close()
         self._call(self._end_all)
 
     def _call(self, function: Any, *values: Any) -> None:
