@@ -78,7 +78,7 @@ def main() -> None:
     the code of the recorded program.
     """
     try:
-        code = build_app()(standalone_mode=False)
+        code = build_app()(prog_name="cctrace", standalone_mode=False)
     except CctraceError as error:
         if _debugging():
             raise

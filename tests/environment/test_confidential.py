@@ -13,7 +13,10 @@ class NvmlError(Exception):
 
 
 class Settings(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_uint) for name in ("version", "environment", "ccFeature", "devToolsMode", "multiGpuMode")]
+    _fields_ = [
+        (name, ctypes.c_uint)
+        for name in ("version", "environment", "ccFeature", "devToolsMode", "multiGpuMode")
+    ]
 
 
 class NvLinkInfo(ctypes.Structure):
@@ -52,11 +55,15 @@ def fake(
         nvmlDeviceGetHandleByIndex=lambda index: index,
         nvmlSystemGetConfComputeSettings=get_settings if settings else _not_supported,
         nvmlSystemGetConfComputeState=(
-            (lambda: SimpleNamespace(environment=state[0], ccFeature=state[1], devToolsMode=state[2])) if state else _not_supported
+            (lambda: SimpleNamespace(environment=state[0], ccFeature=state[1], devToolsMode=state[2]))
+            if state
+            else _not_supported
         ),
         nvmlSystemGetConfComputeGpusReadyState=(lambda: ready) if ready is not None else _not_supported,
         nvmlSystemGetConfComputeCapabilities=(
-            (lambda: SimpleNamespace(cpuCaps=capabilities[0], gpusCaps=capabilities[1])) if capabilities else _not_supported
+            (lambda: SimpleNamespace(cpuCaps=capabilities[0], gpusCaps=capabilities[1]))
+            if capabilities
+            else _not_supported
         ),
         nvmlDeviceGetNvLinkInfo=get_link_info if nvle is not None else _not_supported,
     )
@@ -70,20 +77,38 @@ def fake(
         ((2, 1, 0, 0), "on", "none", "production", False),
         ((2, 1, 0, 2), "on", "nvle", "production", False),
         ((2, 1, 1, 0), "devtools", "none", "production", True),  # the feature is on in devtools mode as well
-        ((2, 0, 0, 1), "on", "protected-pcie", "production", False),  # protected PCIe may leave the feature at 0
+        (
+            (2, 0, 0, 1),
+            "on",
+            "protected-pcie",
+            "production",
+            False,
+        ),  # protected PCIe may leave the feature at 0
         ((0, 0, 0, 2), "off", "nvle", "unavailable", False),  # NVLink encryption alone is not CC
         ((1, 1, 0, 9), "on", "unknown (9)", "simulation", False),
     ],
 )
-def test_settings(settings: tuple[int, int, int, int], mode: str, multi_gpu: str, environment: str, devtools: bool) -> None:
+def test_settings(
+    settings: tuple[int, int, int, int], mode: str, multi_gpu: str, environment: str, devtools: bool
+) -> None:
     found = read_confidential_state(fake(settings=settings))
-    assert (found.cc_mode, found.multi_gpu_mode, found.environment, found.devtools) == (mode, multi_gpu, environment, devtools)
+    assert (found.cc_mode, found.multi_gpu_mode, found.environment, found.devtools) == (
+        mode,
+        multi_gpu,
+        environment,
+        devtools,
+    )
     assert found.asked == "settings"
 
 
 def test_state_is_asked_where_settings_are_too_new() -> None:
     found = read_confidential_state(fake(state=(2, 1, 0)))
-    assert (found.cc_mode, found.environment, found.multi_gpu_mode, found.asked) == ("on", "production", None, "state")
+    assert (found.cc_mode, found.environment, found.multi_gpu_mode, found.asked) == (
+        "on",
+        "production",
+        None,
+        "state",
+    )
 
 
 def test_nothing_answers() -> None:
@@ -101,9 +126,12 @@ def test_ready_state(ready: int | None, expected: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("nvle", "multi_gpu", "expected"), [(1, 0, "on"), (0, 0, "off"), (None, 0, None), (None, 2, "on"), (0, 2, "on")]
+    ("nvle", "multi_gpu", "expected"),
+    [(1, 0, "on"), (0, 0, "off"), (None, 0, None), (None, 2, "on"), (0, 2, "on")],
 )
-def test_nvlink_encryption_is_a_field_of_its_own(nvle: int | None, multi_gpu: int, expected: str | None) -> None:
+def test_nvlink_encryption_is_a_field_of_its_own(
+    nvle: int | None, multi_gpu: int, expected: str | None
+) -> None:
     found = read_confidential_state(fake(settings=(0, 0, 0, multi_gpu), nvle=nvle))
     assert found.nvlink_encryption == expected
     assert found.cc_mode == "off"

@@ -28,11 +28,23 @@ def _cpuinfo(vendor: str, flags: str) -> str:
     ("files", "tee", "evidence"),
     [
         ({"proc/cpuinfo": _cpuinfo("GenuineIntel", "hypervisor tdx_guest")}, "tdx", "flag"),
-        ({"proc/cpuinfo": _cpuinfo("GenuineIntel", "hypervisor"), "dev/tdx_guest": ""}, "tdx", "/dev/tdx_guest"),
+        (
+            {"proc/cpuinfo": _cpuinfo("GenuineIntel", "hypervisor"), "dev/tdx_guest": ""},
+            "tdx",
+            "/dev/tdx_guest",
+        ),
         ({"proc/cpuinfo": _cpuinfo("GenuineIntel", "hypervisor")}, "none", "without"),
         ({"proc/cpuinfo": _cpuinfo("GenuineIntel", "avx512f")}, "none", "not a virtual machine"),
-        ({"proc/cpuinfo": _cpuinfo("AuthenticAMD", "hypervisor"), "dev/sev-guest": ""}, "sev-snp", "/dev/sev-guest"),
-        ({"proc/cpuinfo": _cpuinfo("AuthenticAMD", "hypervisor"), "sys/devices/system/cpu/sev/vmpl": "0"}, "sev-snp", "vmpl"),
+        (
+            {"proc/cpuinfo": _cpuinfo("AuthenticAMD", "hypervisor"), "dev/sev-guest": ""},
+            "sev-snp",
+            "/dev/sev-guest",
+        ),
+        (
+            {"proc/cpuinfo": _cpuinfo("AuthenticAMD", "hypervisor"), "sys/devices/system/cpu/sev/vmpl": "0"},
+            "sev-snp",
+            "vmpl",
+        ),
         # The flags of an AMD guest are those of its host: they prove nothing, and so does their absence.
         ({"proc/cpuinfo": _cpuinfo("AuthenticAMD", "hypervisor sev sev_es sev_snp")}, None, "does not rule"),
         ({}, None, "no CPU flags"),
@@ -46,7 +58,8 @@ def test_tee(tmp_path: Path, files: dict[str, str], tee: str | None, evidence: s
 
 def test_machine_facts(tmp_path: Path) -> None:
     files = {
-        "proc/cpuinfo": _cpuinfo("GenuineIntel", "hypervisor") + _cpuinfo("GenuineIntel", "").replace("id\t: 0", "id\t: 1"),
+        "proc/cpuinfo": _cpuinfo("GenuineIntel", "hypervisor")
+        + _cpuinfo("GenuineIntel", "").replace("id\t: 0", "id\t: 1"),
         "proc/meminfo": "MemTotal:       1024 kB\n",
         "proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.1\n",
         "sys/class/dmi/id/sys_vendor": "QEMU\n",
@@ -107,8 +120,12 @@ def test_a_broken_interpreter_is_not_known(tmp_path: Path, body: str) -> None:
     assert read_packages([str(fake), "x.py"], os.environ) == Packages()
 
 
-def test_a_question_to_the_interpreter_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "sitecustomize.py").write_text(textwrap.dedent("import sys\nprint('noise')\nprint('n', file=sys.stderr)\n"))
+def test_a_question_to_the_interpreter_prints_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        textwrap.dedent("import sys\nprint('noise')\nprint('n', file=sys.stderr)\n")
+    )
     packages = read_packages([sys.executable, "x.py"], {**os.environ, "PYTHONPATH": str(tmp_path)})
     assert packages.python is not None
     assert capfd.readouterr() == ("", "")
@@ -117,7 +134,9 @@ def test_a_question_to_the_interpreter_prints_nothing(tmp_path: Path, capfd: pyt
 def test_what_the_user_set_is_not_overwritten() -> None:
     snapshot = take_snapshot()
     known = Acceptance(hardware=Hardware(cpu_model="as I say"))
-    filled = fill_acceptance(known, snapshot, Packages("3.12.1", {"torch": "2.11", "nvidia-nccl-cu13": "2.28.9"}))
+    filled = fill_acceptance(
+        known, snapshot, Packages("3.12.1", {"torch": "2.11", "nvidia-nccl-cu13": "2.28.9"})
+    )
     assert filled.hardware.cpu_model == "as I say"
     assert filled.hardware.cpus == len(os.sched_getaffinity(0))
     assert filled.software.nccl == "2.28.9"

@@ -26,7 +26,9 @@ def any_library() -> Path:
 @pytest.fixture
 def environment(any_library: Path) -> dict[str, str]:
     """A clean environment in which `any_library` stands for the collector."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("CCTRACE_", "LD_PRELOAD"))}
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("CCTRACE_", "LD_PRELOAD"))
+    }
     for name in ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"):
         kept.pop(name, None)
     return {**kept, "CCTRACE_LIBRARY": str(any_library)}
@@ -65,11 +67,15 @@ class Cctrace:
         self.processes.append(process)
         return process
 
-    def record(self, *options: str, program: tuple[str, ...] = (), **environment: str) -> subprocess.CompletedProcess[str]:
+    def record(
+        self, *options: str, program: tuple[str, ...] = (), **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         """`cctrace record OPTIONS -- fake_program PROGRAM`, writing t.parquet unless the options name another file."""
         return self.run(*self.record_arguments(*options, program=program), **environment)
 
-    def start_record(self, *options: str, program: tuple[str, ...] = (), **popen: object) -> subprocess.Popen[str]:
+    def start_record(
+        self, *options: str, program: tuple[str, ...] = (), **popen: object
+    ) -> subprocess.Popen[str]:
         return self.start(*self.record_arguments(*options, program=program), **popen)
 
     def record_arguments(self, *options: str, program: tuple[str, ...]) -> list[str]:

@@ -29,11 +29,24 @@ class Spool:
         self._file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
         control = os.open(Path(folder) / "control", os.O_RDWR)
         self._control = mmap.mmap(control, 4096)
-        self.put(HEADER, tid=os.getpid(), start=now, end=time.time_ns(), obj=os.getppid(), link=MAGIC, size=1, stream=now)
+        self.put(
+            HEADER,
+            tid=os.getpid(),
+            start=now,
+            end=time.time_ns(),
+            obj=os.getppid(),
+            link=MAGIC,
+            size=1,
+            stream=now,
+        )
         self.text(1, "cuLaunchKernel")
 
-    def put(self, kind, *, tid=0, start=0, end=0, stream=0, size=0, obj=0, link=0, name=0, operation=0) -> None:
-        record = RECORD.pack(kind, 0, operation, 0, tid, start, end, stream, size, obj, link, name, 0xFFFF, 0, 0, 0)
+    def put(
+        self, kind, *, tid=0, start=0, end=0, stream=0, size=0, obj=0, link=0, name=0, operation=0
+    ) -> None:
+        record = RECORD.pack(
+            kind, 0, operation, 0, tid, start, end, stream, size, obj, link, name, 0xFFFF, 0, 0, 0
+        )
         os.write(self._file, record)
 
     def text(self, number: int, text: str) -> None:
@@ -60,7 +73,9 @@ def main() -> int:
     parser.add_argument("--no-cuda", action="store_true")
     parser.add_argument("--exit", type=int, default=0)
     parser.add_argument("--die", type=int)
-    parser.add_argument("--serve", type=float, default=0.0, help="run so long, or until a signal asks for an end")
+    parser.add_argument(
+        "--serve", type=float, default=0.0, help="run so long, or until a signal asks for an end"
+    )
     parser.add_argument("--linger", type=float, default=0.0, help="time that an end takes")
     parser.add_argument("--log", type=Path, help="gets a line for each signal")
     parser.add_argument("--ready", type=Path, help="written when the program serves")
@@ -102,7 +117,14 @@ def serve(arguments, spool) -> None:
             with arguments.log.open("a") as file:
                 file.write(f"{signal.Signals(number).name}\n")
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+    for number in (
+        signal.SIGINT,
+        signal.SIGTERM,
+        signal.SIGHUP,
+        signal.SIGQUIT,
+        signal.SIGUSR1,
+        signal.SIGUSR2,
+    ):
         signal.signal(number, handler)
     if arguments.ready:
         arguments.ready.write_text(str(os.getpid()))

@@ -35,7 +35,12 @@ def collector(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _run(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], env=environment, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
 
 
@@ -60,7 +65,10 @@ atexit.register(lambda: (step_begin("at exit"), step_end()))
 
 def test_marks_reach_the_collector(collector: Path, tmp_path: Path, environment: dict[str, str]) -> None:
     notes = tmp_path / "notes.txt"
-    done = _run(PROGRAM, {**environment, "CCTRACE_LIBRARY": str(collector), "CCTRACE_SPOOL": "/s", "NOTES": str(notes)})
+    done = _run(
+        PROGRAM,
+        {**environment, "CCTRACE_LIBRARY": str(collector), "CCTRACE_SPOOL": "/s", "NOTES": str(notes)},
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
     assert notes.read_text().splitlines() == [
         "begin decode bs=16", "end", "begin raises", "end",
@@ -69,7 +77,9 @@ def test_marks_reach_the_collector(collector: Path, tmp_path: Path, environment:
 
 
 @pytest.mark.parametrize("case", ["no recorder", "no library", "foreign library", "no file"])
-def test_nothing_happens_without_a_recorder(case: str, tmp_path: Path, environment: dict[str, str], any_library: Path) -> None:
+def test_nothing_happens_without_a_recorder(
+    case: str, tmp_path: Path, environment: dict[str, str], any_library: Path
+) -> None:
     text = tmp_path / "text.so"
     text.write_text("not ELF")
     settings = {
@@ -87,7 +97,9 @@ def test_the_hook_loads_nothing_heavy(environment: dict[str, str]) -> None:
     assert _run(code, environment).stdout == "[]\n"
 
 
-def test_labels_that_never_repeat_do_not_fill_the_memory(collector: Path, tmp_path: Path, environment: dict[str, str]) -> None:
+def test_labels_that_never_repeat_do_not_fill_the_memory(
+    collector: Path, tmp_path: Path, environment: dict[str, str]
+) -> None:
     code = """
     from cctrace.collectors.hooks import marks
     marks._begin, marks._end = lambda text: None, lambda: None
@@ -97,5 +109,7 @@ def test_labels_that_never_repeat_do_not_fill_the_memory(collector: Path, tmp_pa
     print(len(marks._encoded))
     """
     notes = str(tmp_path / "notes.txt")
-    done = _run(code, {**environment, "CCTRACE_LIBRARY": str(collector), "CCTRACE_SPOOL": "/s", "NOTES": notes})
+    done = _run(
+        code, {**environment, "CCTRACE_LIBRARY": str(collector), "CCTRACE_SPOOL": "/s", "NOTES": notes}
+    )
     assert done.stdout == "4096\n", done.stderr

@@ -26,15 +26,25 @@ def test_every_value_of_every_profile_names_its_source_and_range(name: str) -> N
         assert cost.source
         assert cost.note
         first = cost.source.split(";")[0]
-        assert any(source.startswith(f"{first}:") for source in profile.sources), "an abbreviation is explained"
+        assert any(source.startswith(f"{first}:") for source in profile.sources), (
+            "an abbreviation is explained"
+        )
 
 
 @pytest.mark.parametrize(
     ("text", "overrides", "expected"),
     [
         ("b200-tdx", (), "kernel_us=12.25,graph_us=12.25,copy_us=12.25,memset_us=12.25,event_us=0,overlap=1"),
-        ("b200-tdx:overlap,launch", (), "kernel_us=12.25,graph_us=12.25,copy_us=12.25,memset_us=12.25,event_us=0,overlap=1"),
-        ("b200-tdx:launch", ("kernel_us=6", "event_us=0.5"), "kernel_us=6,graph_us=12.25,copy_us=12.25,memset_us=12.25,event_us=0.5"),
+        (
+            "b200-tdx:overlap,launch",
+            (),
+            "kernel_us=12.25,graph_us=12.25,copy_us=12.25,memset_us=12.25,event_us=0,overlap=1",
+        ),
+        (
+            "b200-tdx:launch",
+            ("kernel_us=6", "event_us=0.5"),
+            "kernel_us=6,graph_us=12.25,copy_us=12.25,memset_us=12.25,event_us=0.5",
+        ),
         ("b200-tdx:overlap", (), "overlap=1"),
     ],
 )
@@ -88,8 +98,14 @@ def test_a_profile_of_ones_own(tmp_path: Path) -> None:
         ('[profile]\nname = "x"\n[lunch]\n', "lunch"),
         ('[profile]\nname = "x"\n[launch]\nkernel_us = 3\n', "not a table"),
         ('[profile]\nname = "x"\n[launch]\nkernel_us = { value = 3 }\n', "low"),
-        ('[profile]\nname = "x"\n[launch]\nkernel_us = { value = inf, low = 0, high = inf, source = "x" }\n', "finite"),
-        ('[profile]\nname = "x"\n[launch]\nkernel_us = { value = 3, low = 4, high = 5, source = "x" }\n', "does not hold"),
+        (
+            '[profile]\nname = "x"\n[launch]\nkernel_us = { value = inf, low = 0, high = inf, source = "x" }\n',
+            "finite",
+        ),
+        (
+            '[profile]\nname = "x"\n[launch]\nkernel_us = { value = 3, low = 4, high = 5, source = "x" }\n',
+            "does not hold",
+        ),
         ('[profile]\nname = "x"\n[launch]\nkernel_us = { value = 3, low = 2, high = 5 }\n', "source"),
         ('[profile]\nname = "x"\n', "nothing"),
     ],

@@ -50,7 +50,9 @@ def test_exit_code_is_that_of_the_command(cctrace, code: int) -> None:
     assert _metadata(cctrace.trace).recording.exit_code == code
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGABRT, signal.SIGUSR1])
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGABRT, signal.SIGUSR1]
+)
 def test_the_recorder_ends_by_the_signal_that_ended_the_command(cctrace, number: int) -> None:
     done = cctrace.record(program=("--die", str(int(number))))
     assert done.returncode == -number
@@ -86,10 +88,14 @@ def test_the_program_sees_ordinary_signals(cctrace) -> None:
 
     def masks(text: str) -> dict[str, int]:
         # 32 and 33 belong to glibc: its posix_spawn ignores them, as in every program that `system` starts.
-        return {name: int(mask, 16) & ~(3 << 31) for name, mask in (line.split(":") for line in text.splitlines())}
+        return {
+            name: int(mask, 16) & ~(3 << 31) for name, mask in (line.split(":") for line in text.splitlines())
+        }
 
     script = "grep -E 'Sig(Blk|Ign)' /proc/self/status"
-    plain = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True, env=cctrace.environment)
+    plain = subprocess.run(
+        ["sh", "-c", script], capture_output=True, text=True, check=True, env=cctrace.environment
+    )
     recorded = cctrace.run("record", "-o", "t.parquet", "--", "sh", "-c", script)
     assert masks(recorded.stdout) == masks(plain.stdout)
 
@@ -109,7 +115,12 @@ def test_a_command_that_never_touches_cuda(cctrace) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "code", "said"), [("no-such-command-here", 127, "command not found"), ("./plain.txt", 126, "Permission denied"), (".", 126, "Permission denied")]
+    ("command", "code", "said"),
+    [
+        ("no-such-command-here", 127, "command not found"),
+        ("./plain.txt", 126, "Permission denied"),
+        (".", 126, "Permission denied"),
+    ],
 )
 def test_a_command_that_cannot_be_started(cctrace, command: str, code: int, said: str) -> None:
     (cctrace.folder / "plain.txt").write_text("text")
@@ -139,9 +150,7 @@ def test_an_existing_file_is_not_overwritten(cctrace) -> None:
 
 
 def test_a_file_that_appears_meanwhile_is_not_overwritten(cctrace) -> None:
-    done = cctrace.run(
-        "record", "-o", "t.parquet", "--", "sh", "-c", "echo theirs > t.parquet"
-    )
+    done = cctrace.run("record", "-o", "t.parquet", "--", "sh", "-c", "echo theirs > t.parquet")
     assert done.returncode == 2
     assert cctrace.trace.read_text() == "theirs\n"
     (spool,) = cctrace.spools()
@@ -185,7 +194,9 @@ def test_a_folder_that_is_not_writable(cctrace) -> None:
         (("--steps", "0"), "--steps"),
     ],
 )
-def test_bad_options_are_found_before_the_command_starts(cctrace, options: tuple[str, ...], said: str) -> None:
+def test_bad_options_are_found_before_the_command_starts(
+    cctrace, options: tuple[str, ...], said: str
+) -> None:
     done = cctrace.record(*options, program=("--ready", "started", "--serve", "1"))
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
@@ -211,7 +222,17 @@ def test_environment_of_the_program(cctrace, any_library: Path) -> None:
     other = shutil.which("ld.so") or "/lib/x86_64-linux-gnu/libdl.so.2"
     preload = other if Path(other).suffix == ".2" and Path(other).exists() else str(any_library)
     dump = cctrace.folder / "env.json"
-    done = cctrace.record("--step", "step*", "--emulate", "b200-tdx:launch", "--emulate-set", "kernel_us=3.5", program=("--dump-env", str(dump)), LD_PRELOAD=preload, KEPT="yes")
+    done = cctrace.record(
+        "--step",
+        "step*",
+        "--emulate",
+        "b200-tdx:launch",
+        "--emulate-set",
+        "kernel_us=3.5",
+        program=("--dump-env", str(dump)),
+        LD_PRELOAD=preload,
+        KEPT="yes",
+    )
     assert done.returncode == 0, done.stderr
     seen = json.loads(dump.read_text())
     assert seen["LD_PRELOAD"] == f"{any_library}:{preload}"

@@ -18,7 +18,15 @@ from cctrace.trace.reader import open_trace
 def _start_server(cctrace, eventually, *options: str, program: tuple[str, ...] = (), **popen):
     """Starts a recorded program that serves until a signal comes. Returns the recorder and the program's pid."""
     ready = cctrace.folder / "server.pid"
-    arguments = ("--serve", "60", "--ready", str(ready), "--log", str(cctrace.folder / "signals.txt"), *program)
+    arguments = (
+        "--serve",
+        "60",
+        "--ready",
+        str(ready),
+        "--log",
+        str(cctrace.folder / "signals.txt"),
+        *program,
+    )
     recorder = cctrace.start_record(*options, program=arguments, **popen)
     assert eventually(lambda: ready.exists() and ready.read_text()), recorder.communicate(timeout=10)
     return recorder, int(ready.read_text())
@@ -75,7 +83,9 @@ def test_user_signals_do_not_end_anything(cctrace, eventually) -> None:
 
 
 def test_a_signal_that_the_program_sends_its_parent_does_not_come_back(cctrace) -> None:
-    done = cctrace.record(program=("--signal-parent", str(int(signal.SIGTERM)), "--serve", "1", "--log", "signals.txt"))
+    done = cctrace.record(
+        program=("--signal-parent", str(int(signal.SIGTERM)), "--serve", "1", "--log", "signals.txt")
+    )
     assert done.returncode == 0, done.stderr
     assert _signals(cctrace) == []
 
@@ -108,7 +118,16 @@ def _read_to_the_end(terminal: int, timeout_s: float = 40.0) -> str:
 
 def test_ctrl_c_ends_the_program_and_still_writes_the_trace(cctrace, eventually) -> None:
     ready = cctrace.folder / "server.pid"
-    program = ("--serve", "60", "--ready", str(ready), "--log", str(cctrace.folder / "signals.txt"), "--linger", "0.5")
+    program = (
+        "--serve",
+        "60",
+        "--ready",
+        str(ready),
+        "--log",
+        str(cctrace.folder / "signals.txt"),
+        "--linger",
+        "0.5",
+    )
     pid, terminal = _in_terminal(cctrace, *cctrace.record_arguments(program=program))
     assert eventually(ready.exists)
     time.sleep(0.2)
