@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,21 +20,24 @@ from cctrace.collectors.spool.layout import (
     Operation,
 )
 from cctrace.collectors.spool.merge import Batch
-from cctrace.trace.columns import SMALL_DICTIONARY
 from cctrace.trace.schema import KINDS, OPERATIONS, SCHEMA, SOURCES
 
 _INT64_MAX: Final = np.uint64(2**63 - 1)
-_KIND_WORDS: Final = pa.array(list(KINDS))
-_OPERATION_WORDS: Final = pa.array(list(OPERATIONS))
-_SOURCE_WORDS: Final = pa.array(list(SOURCES))
-_COPY_WORDS: Final = pa.array(COPY_CODES[1:])
-_MEMORY_WORDS: Final = pa.array(MEMORY_CODES)
+_KIND_WORDS: Final = np.array(list(KINDS), dtype=object)
+_OPERATION_WORDS: Final = np.array(list(OPERATIONS), dtype=object)
+_SOURCE_WORDS: Final = np.array(list(SOURCES), dtype=object)
+_COPY_WORDS: Final = np.array(COPY_CODES[1:], dtype=object)
+_MEMORY_WORDS: Final = np.array(MEMORY_CODES, dtype=object)
+
+Codes: TypeAlias = npt.NDArray[np.uint8]
+_NO_WORD: Final = np.uint8(255)
+"""Place of a word where there is none, in the vocabularies of this page: none has so many words."""
 
 
-def _table(words: Sequence[str], meanings: Mapping[int, str], size: int = 256) -> npt.NDArray[np.int32]:
-    """Code -> place of its word, −1 for codes without one."""
+def _table(words: Sequence[str], meanings: Mapping[int, str]) -> Codes:
+    """Code of a record -> place of its word."""
     places = {word: place for place, word in enumerate(words)}
-    table = np.full(size, -1, dtype=np.int32)
+    table = np.full(256, _NO_WORD)
     for code, word in meanings.items():
         table[code] = places[word]
     return table
@@ -65,8 +68,8 @@ _RECORD_KIND: Final = _table(
         Kind.ROTATION: "crypto",
     },
 )
-_KIND_PLACE: Final = {word: np.int32(place) for place, word in enumerate(KINDS)}
-_SOURCE_PLACE: Final = {word: np.int32(place) for place, word in enumerate(SOURCES)}
+_KIND_PLACE: Final = {word: np.uint8(place) for place, word in enumerate(KINDS)}
+_SOURCE_PLACE: Final = {word: np.uint8(place) for place, word in enumerate(SOURCES)}
 
 
 def _codes(*members: Operation) -> npt.NDArray[np.bool_]:
@@ -176,11 +179,11 @@ def lane_table(batch: Batch, shared: LaneRows, texts: Texts, numbers: Numbers) -
     if calls:
         columns.update(_call_columns(batch, texts))
     if calls == count:
-        columns["kind"] = _words(_call_kinds(batch), _KIND_WORDS)
+        columns["kind"] = _coded(_call_kinds(batch), _KIND_WORDS)
         columns["source"] = _constant_word("interposer", count)
     else:
         kinds, sources = _kinds_and_sources(batch)
-        columns["kind"], columns["source"] = _words(kinds, _KIND_WORDS), _words(sources, _SOURCE_WORDS)
+        columns["kind"], columns["source"] = _coded(kinds, _KIND_WORDS), _coded(sources, _SOURCE_WORDS)
         columns.update(_step_columns(batch, texts))
         columns.update(_gpu_columns(batch))
     for name, values in (
@@ -207,7 +210,7 @@ def _call_columns(batch: Batch, texts: Texts) -> dict[str, pa.Array]:
     operations, captured = batch.operations, _captured(batch)
     result = np.clip(batch["result"], -(2**15), 2**15 - 1).astype(np.int16)
     columns = {
-        "operation": _words(_OPERATION[operations], _OPERATION_WORDS),
+        "operation": _coded(_OPERATION[operations], _OPERATION_WORDS),
         "result": pa.array(result, mask=~batch.is_call),
     }
     launches = operations == Operation.KERNEL
@@ -234,20 +237,20 @@ def _call_columns(batch: Batch, texts: Texts) -> dict[str, pa.Array]:
 def _copy_columns(batch: Batch, copies: npt.NDArray[np.bool_]) -> dict[str, pa.Array]:
     code, memory = batch["copy_kind"], batch["memory"]
     known = copies & (code > 0) & (code < len(COPY_CODES))
-    columns = {"copy_kind": _words(_where(known, code - np.uint8(1)), _COPY_WORDS)}
+    columns = {"copy_kind": _coded(np.where(known, code - np.uint8(1), _NO_WORD), _COPY_WORDS)}
     for name, nibble in (("src_memory", memory & np.uint8(15)), ("dst_memory", memory >> np.uint8(4))):
         place = np.where(nibble < len(MEMORY_CODES), nibble, np.uint8(0))
-        columns[name] = _words(_where(known, place), _MEMORY_WORDS)
+        columns[name] = _coded(np.where(known, place, _NO_WORD), _MEMORY_WORDS)
     return columns
 
 
-def _call_kinds(batch: Batch) -> npt.NDArray[np.int32]:
-    kinds: npt.NDArray[np.int32] = _CALL_KIND[batch.operations]
+def _call_kinds(batch: Batch) -> Codes:
+    kinds: Codes = _CALL_KIND[batch.operations]
     captured = _captured(batch)
     return np.where(captured, _KIND_PLACE["capture"], kinds) if captured.any() else kinds
 
 
-def _kinds_and_sources(batch: Batch) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+def _kinds_and_sources(batch: Batch) -> tuple[Codes, Codes]:
     record_kinds, flags, is_call = batch["kind"], batch["flags"], batch.is_call
     is_mark = record_kinds == Kind.MARK
     kinds = np.where(is_call, _call_kinds(batch), _RECORD_KIND[record_kinds])
@@ -270,7 +273,7 @@ def _step_columns(batch: Batch, texts: Texts) -> dict[str, pa.Array]:
     numbers = np.where(steps, batch["object"], np.uint64(0)).astype(np.int32)
     return {
         "step": pa.array(numbers, mask=~steps),
-        "step_class": _words(_where(steps, batch["bytes"]), texts.classes),
+        "step_class": _words(np.where(steps, batch["bytes"].astype(np.int32), np.int32(-1)), texts.classes),
     }
 
 
@@ -291,8 +294,8 @@ def _gpu_columns(batch: Batch) -> dict[str, pa.Array]:
         columns.update(_copy_columns(batch, copies))
     syncs = kinds == Kind.SYNC
     if syncs.any():
-        operations = np.where(syncs, _OPERATION[batch["operation"]], np.int32(-1))
-        columns["operation"] = _words(operations, _OPERATION_WORDS)
+        operations = np.where(syncs, _OPERATION[batch["operation"]], _NO_WORD)
+        columns["operation"] = _coded(operations, _OPERATION_WORDS)
     return columns
 
 
@@ -302,27 +305,26 @@ def _bounded(times: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
     return bounded
 
 
-def _where(known: npt.NDArray[np.bool_], places: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
-    """Places where they are known, −1 elsewhere."""
-    found: npt.NDArray[np.int32] = np.where(known, places.astype(np.int32), np.int32(-1))
-    return found
+def _coded(places: Codes, words: npt.NDArray[np.object_]) -> pa.DictionaryArray:
+    """A dictionary column of only the words that occur in the batch."""
+    used = np.zeros(256, dtype=bool)
+    used[places] = True
+    missing = bool(used[_NO_WORD])
+    used[_NO_WORD] = False
+    indices = (np.cumsum(used, dtype=np.int32) - 1)[places]
+    column = pa.array(indices, mask=places == _NO_WORD) if missing else pa.array(indices)
+    return pa.DictionaryArray.from_arrays(column, pa.array(words[np.flatnonzero(used)], pa.string()))
 
 
 def _words(places: npt.NDArray[np.int32], words: pa.Array) -> pa.DictionaryArray:
-    """A dictionary column of only the words that occur; place −1 is null."""
-    missing = places < 0
-    any_missing = bool(missing.any())
-    if (
-        len(words) > SMALL_DICTIONARY
-    ):  # a process has thousands of kernel symbols: few of them occur in one batch
-        used = np.zeros(len(words) + 1, dtype=bool)
-        used[places] = True
-        used = used[:-1]
-        renumbered = np.cumsum(used, dtype=np.int32) - 1
-        words = words.take(pa.array(np.flatnonzero(used)))
-        places = renumbered[places] if len(words) else np.zeros_like(places)
-    indices = pa.array(places, mask=missing) if any_missing else pa.array(places)
-    return pa.DictionaryArray.from_arrays(indices, words)
+    """A dictionary column of only the words that occur in the batch; place −1 is null."""
+    used = np.zeros(len(words) + 1, dtype=bool)
+    used[places] = True
+    missing = bool(used[-1])
+    used = used[:-1]
+    indices = np.concatenate((np.cumsum(used, dtype=np.int32) - 1, [np.int32(0)]))[places]
+    column = pa.array(indices, mask=places < 0) if missing else pa.array(indices)
+    return pa.DictionaryArray.from_arrays(column, words.take(pa.array(np.flatnonzero(used))))
 
 
 def _constant(value: int | None, count: int, kind: pa.DataType) -> pa.Array:

@@ -77,6 +77,8 @@ def fit_clock(
     rate = _robust_rate(at, offset)
     residual = offset - rate * at
     near = np.abs(residual - _local_median(residual, at)) <= OUTLIER_NS
+    if not near.any():  # they contradict each other: the tightest one is all there is
+        near = gap[tight] == gap[tight].min()
     at, offset, residual = at[near], offset[near], residual[near]
     points, values = _support(at, residual, rate)
     fitted = np.interp(at, points, values)

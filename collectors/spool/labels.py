@@ -21,6 +21,10 @@ MIN_COUNTED: Final = 8
 fills up request by request looks the same for a while."""
 
 
+MOSTLY: Final = 0.5
+"""A counter may jump (unlabelled steps count too), but jumps are the exception."""
+
+
 def matches_any(patterns: str, text: str) -> bool:
     """Whether a label matches one of the patterns (as in file names), separated by ';'."""
     return any(fnmatch.fnmatchcase(text, p) for p in patterns.split(";") if p)
@@ -44,26 +48,26 @@ def step_classes(labels: Sequence[str], order: npt.NDArray[np.intp]) -> list[str
         numbers = [[int(n[:18]) for n in _NUMBER.findall(texts[place])] for place in places]
         row_of = np.full(len(labels), -1, dtype=np.intp)
         row_of[places] = np.arange(len(places))
-        rows = row_of[order]
-        slots = _counting_slots(np.array(numbers, dtype=np.int64)[rows[rows >= 0]])
+        steps = np.flatnonzero(row_of[order] >= 0)
+        slots = _counting_slots(np.array(numbers, dtype=np.int64)[row_of[order[steps]]], steps)
         for place in places if slots else ():
             classes[place] = _without_slots(texts[place], slots)
     return classes
 
 
-def _counting_slots(rows: npt.NDArray[np.int64]) -> tuple[int, ...]:
-    """Places of the numbers that count up, in labels that differ in numbers only; one row a step."""
-    if len(rows) < MIN_COUNTED or not rows.shape[1]:
+def _counting_slots(numbers: npt.NDArray[np.int64], steps: npt.NDArray[np.intp]) -> tuple[int, ...]:
+    """Places of the numbers that count, in labels that differ in numbers only.
+
+    Args:
+        numbers: the numbers of each step's label, one row a step.
+        steps: the place of each step among all steps of the thread.
+    """
+    if len(numbers) < MIN_COUNTED or not numbers.shape[1]:
         return ()
-    return tuple(np.flatnonzero(_counts_up(rows)).tolist())
-
-
-def _counts_up(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    # Other templates (a prefill between decodes) take numbers too, so gaps are allowed but must be the
-    # exception.
     jumps = np.diff(numbers, axis=0)
-    up: npt.NDArray[np.bool_] = np.all(jumps >= 1, axis=0) & (np.mean(jumps == 1, axis=0) > 0.5)
-    return up
+    by_one = np.mean(jumps == 1, axis=0) > MOSTLY
+    with_steps = np.mean(jumps == np.diff(steps)[:, None], axis=0) > MOSTLY
+    return tuple(np.flatnonzero(np.all(jumps >= 1, axis=0) & (by_one | with_steps)).tolist())
 
 
 def _without_slots(text: str, slots: Iterable[int]) -> str:

@@ -41,6 +41,9 @@ _BUILDS_EXECUTABLE: Final = ("cuGraphInstantiate", "cuGraphExec", "cuGraphUpload
 """Graph-building calls whose object is an executable graph, by the begin of their name."""
 _CREATES_EXECUTABLE: Final = "cuGraphInstantiate"
 
+_TID_MAX: Final = 2**31 - 1
+"""Linux gives out no larger thread id; a larger one is damage, or CUPTI's own number of a thread."""
+
 
 Fields: TypeAlias = Batch | Records
 Where: TypeAlias = npt.NDArray[np.intp] | slice
@@ -94,7 +97,7 @@ class ProcessRows:
     ) -> int:
         role = self._roles.get(tid)
         lane = self._lanes.add(self._pid, "thread", tid=tid, role=role, name=f"thread {tid}")
-        shared = LaneRows(self._pid, lane, tid, role)
+        shared = LaneRows(self._pid, lane, tid if tid <= _TID_MAX else None, role)
         host_calls = HostCalls(self._records, self._index.host_calls.get(tid, []), self._correlations)
         ranges = [*self._steps.ranges.get(tid, []), *self._index.overheads.get(tid, [])]
         made = self._offset_steps(tid)

@@ -111,7 +111,9 @@ def match_pairs(
     ):
         if not len(where):
             continue
-        allowed = int(shifts[where].min())
+        # A run after the last launch may be of one that was not recorded: it forbids nothing.
+        binding = where[latest[where] < launched - 1]
+        allowed = int(shifts[binding if len(binding) else where].min())
         if shift is None or lost_before[where[0]] > 0:
             shift = allowed if shift is None else max(shift, allowed)
         if allowed >= shift or lost_before[where[0]] == 0:

@@ -1,4 +1,4 @@
-"""Spools as the native collector writes them, made with numpy: single records, and whole decode loops at once."""
+"""Spools as the native collector writes them: single records, and whole decode loops at once."""
 
 from __future__ import annotations
 
@@ -192,10 +192,10 @@ def decode_loop(
     step_marks: bool = True,
     kernel_names: int = 120,
 ) -> int:
-    """Adds a decode loop like vLLM's: kernels, graph launches, small copies, events and a synchronization a step.
+    """Adds a decode loop like vLLM's: copies, kernels, graph launches, events and a synchronization a step.
 
-    With more threads, each runs a loop of its own, and their records alternate as the collector's rings are drained.
-    Returns the number of rows that a trace of it has.
+    With more threads, each runs a loop of its own, and their records alternate as the collector's rings are
+    drained. Returns the number of rows that a trace of it has.
     """
     rng = np.random.default_rng(seed)
     names = {operation: spool.text(NAMES[operation]) for operation in NAMES}
