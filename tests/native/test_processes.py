@@ -117,8 +117,7 @@ def test_sigint_is_the_programs_own(recorder: Any) -> None:
             "-c",
             "import ctypes, time\n"
             "c = ctypes.CDLL('libcuda.so.1'); c.cuInit(0); c.cuStreamSynchronize(None)\n"
-            "print('ready', flush=True)\n"
-            "try:\n    time.sleep(60)\n"
+            "try:\n    print('ready', flush=True); time.sleep(60)\n"
             "except KeyboardInterrupt:\n    c.cuStreamSynchronize(None); print('caught')",
         ]
     )
