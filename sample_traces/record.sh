@@ -15,7 +15,7 @@ read -ra cctrace <<<"${CCTRACE:-cctrace}"
 python=${PYTHON:-python3}
 limit=${LIMIT:-150}
 pattern=${2:-*}
-emulation=b200-tdx:launch,overlap
+platform=b200-tdx
 # So that a graph step takes the GPU a little longer than the host: there is overlap to lose, and it can be hidden.
 layers=12
 host_work_us=150
@@ -45,7 +45,8 @@ record() {
     -- "$python" "$@" >"$hidden.log" 2>&1
   status=$?
   if [[ $status == 0 && -e $trace ]]; then
-    echo "$name: $(($(stat -c %s "$trace") / 1024)) KiB in $((SECONDS - begin)) s"
+    echo "$name: $(($(stat -c %s "$trace") / 1024)) KiB in $((SECONDS - begin)) s$(
+      grep -oE '"(median_step_us|median_itl_ms)": [0-9.]+' "$hidden.log" | tail -n 1 | tr -d '"' | sed 's/^/, /')"
     rm -f "$hidden.log"
   else
     echo "$name: exit code $status after $((SECONDS - begin)) s; see $hidden.log" >&2
@@ -55,12 +56,12 @@ record() {
   rm -f "$hidden.json" "$hidden.lock"
 }
 
-# pair NAME RECORD-OPTIONS... -- PROGRAM ARGUMENTS...: the same run plain and with the tolls charged.
+# pair NAME CAUSES RECORD-OPTIONS... -- PROGRAM ARGUMENTS...: the same run plain and with the costs of CAUSES charged.
 pair() {
-  local name=$1
-  shift
+  local name=$1 causes=$2
+  shift 2
   record "$name-off" "$@"
-  record "$name-emulated" --emulate "$emulation" "$@"
+  record "$name-emulated" --emulate "$platform:$causes" "$@"
 }
 
 model=(--set model.precision=bf16 --set model.architecture=dense --set parallelism.tp=1 --set memory.weights=gpu)
@@ -85,15 +86,19 @@ server() {
     [[ $execution != eager ]] || steps=130 prompts=32
     for readback in sync overlap worker; do
       server_options "$execution" "$readback"
-      pair "server-$execution-$readback" --steps "$steps" "${options[@]}" \
+      pair "server-$execution-$readback" launch,overlap --steps "$steps" "${options[@]}" \
         -- "${program[@]}" --num-prompts "$prompts"
     done
   done
 }
 
 launch() {
-  pair launch-graph --steps 300 -- launch_bench.py --mode graph --steps 300
-  pair launch-eager --steps 150 -- launch_bench.py --mode eager --steps 150
+  # The published steps; only the launch toll, which is what they measure.
+  pair launch-eager launch --steps 120 -- launch_bench.py --mode eager --steps 120
+  pair launch-graph launch --steps 300 -- launch_bench.py --mode graph --steps 300
+  # Kernels so short that the host alone sets the pace: every toll shows in full.
+  pair launch-181 launch --steps 150 -- launch_bench.py --mode eager --steps 150 --kernel-us 1 \
+    --extra-submissions 0 --dispatch-us 0
 }
 
 nodes() {
@@ -111,7 +116,7 @@ vllm() {
 }
 
 vllm_pair() { # SHAPE EXECUTION CUDA-GRAPHS OUTPUT-LENGTH; reads `pin` of its caller
-  pair "vllm-$1-$2" "${model[@]}" "${load[@]}" --set "model.name=qwen3-$1-shape" --set "load.output_len=$4" \
+  pair "vllm-$1-$2" launch,overlap "${model[@]}" "${load[@]}" --set "model.name=qwen3-$1-shape" --set "load.output_len=$4" \
     --set scheduling.cuda_graphs="$3" \
     -- serve_vllm.py --model-shape "$1" --execution "$2" --concurrency 16 --num-prompts 16 --input-len 128 \
     --output-len "$4" "${pin[@]}"

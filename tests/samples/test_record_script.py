@@ -22,6 +22,7 @@ echo "$*" >>"$HERE/calls"
 trace=$HERE/plain.parquet
 [[ "$*" != *--emulate* ]] || trace=$HERE/emulated.parquet
 cp "$trace" "$3"
+echo '{"steps": 3, "median_step_us": 12.5, "p10_step_us": 1}'
 """
 COMMAND = ["python3", "serve.py", "--bench", "--result-filename", "x.json", "--model", "0.6b"]
 
@@ -107,6 +108,14 @@ def test_traces_that_exist_are_left_alone(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "out" / "launch-graph-off.parquet").stat().st_mtime_ns == before
 
 
+def test_launch_pairs_are_charged_for_launches_alone(run: Run) -> None:
+    done, calls = run("launch")
+    emulated = [call for call in calls if "--emulate" in call]
+    assert len(emulated) == 3
+    assert done.stdout.count(" s, median_step_us: 12.5\n") == 6
+    assert all(" --emulate b200-tdx:launch --steps " in call for call in emulated)
+
+
 def test_a_failure_is_named_and_the_rest_is_recorded(run: Run, tmp_path: Path) -> None:
     done, _ = run("launch", fails="launch-graph-emulated")
     assert done.returncode == 1
@@ -117,7 +126,7 @@ def test_a_failure_is_named_and_the_rest_is_recorded(run: Run, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("group", "count"), [("server", 18), ("launch", 4), ("nodes", 1), ("vllm", 6), ("all", 29)]
+    ("group", "count"), [("server", 18), ("launch", 6), ("nodes", 1), ("vllm", 6), ("all", 31)]
 )
 def test_groups_have_all_their_traces(run: Run, tmp_path: Path, group: str, count: int) -> None:
     done, calls = run(group)
