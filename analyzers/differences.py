@@ -43,8 +43,8 @@ class FieldDifference(Result):
     """One field of the metadata that is not the same in both arms."""
 
     name: str = value("field, as in the metadata document")
-    off: str | None = value("value in the off arm, JSON; null if not known")
-    on: str | None = value("value in the on arm, JSON; null if not known")
+    off: str | None = value("value in the off arm, of lists what the on arm lacks; null if not known")
+    on: str | None = value("value in the on arm, of lists what the off arm lacks; null if not known")
     expected: bool = value("whether the comparison is about this field")
 
 
@@ -72,8 +72,8 @@ def field_differences(off: Recording, on: Recording) -> tuple[FieldDifference, .
     found = [
         FieldDifference(
             name=name,
-            off=_text(first.get(name)),
-            on=_text(second.get(name)),
+            off=_text(first.get(name), second.get(name)),
+            on=_text(second.get(name), first.get(name)),
             expected=name.startswith(EXPECTED),
         )
         for name in dict.fromkeys((*first, *second))
@@ -116,9 +116,15 @@ def _flat(item: Any, name: str) -> dict[str, Any]:
     return flat
 
 
-def _text(item: Any) -> str | None:
+def _text(item: Any, other: Any) -> str | None:
+    """A value as text; of two lists (command lines) only what the other one lacks."""
     if item is None:
         return None
+    if isinstance(item, list) and isinstance(other, list):
+        return (
+            " ".join(str(entry) for entry in item if entry not in other)
+            or "(as in the other arm, or in another order)"
+        )
     return item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
 
 

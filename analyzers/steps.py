@@ -256,7 +256,8 @@ def _shape(calls: Calls, step: IntArray, members: BoolArray) -> str:
     work = picked.is_work
     graphs = picked.is_operation("graph") & work
     to_host = picked.is_host_boundary & picked.is_copy
-    text = f"{round(work.sum() / number)} submissions"
+    submissions = round(work.sum() / number)
+    text = f"{submissions} submission{'' if submissions == 1 else 's'}"
     if graphs.any():
         text += f", {round(graphs.sum() / number)} graph{'s' if graphs.sum() > number else ''}"
     if to_host.any():

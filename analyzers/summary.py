@@ -176,7 +176,8 @@ def step_sentence(steps: StepsSummary) -> str:
         return "None of its steps is steady."
     word = {"decode": "decode step", "prefill": "prefill step", "mixed": "mixed step"}.get(main.phase, "step")
     work = count_text(steps.submissions.work_per_step)
-    parts = [f"A {word} takes {time_text(period.median_us)}: {work} submissions"]
+    submissions = "submission" if work == "1" else "submissions"
+    parts = [f"A {word} takes {time_text(period.median_us)}: {work} {submissions}"]
     if steps.graphs.execution == "fragmented":
         parts.append(f"{count_text(steps.graphs.per_step)} graph launches (fragmented)")
     elif steps.graphs.execution == "graph":

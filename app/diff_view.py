@@ -179,9 +179,14 @@ def _show_fields(out: Console, fields: tuple[FieldDifference, ...]) -> None:
         out.print(table(("field", "off", "on"), rows, numbers_from=3))
         if len(unexpected) > MAX_FIELDS:
             line(out, f"{len(unexpected) - MAX_FIELDS} more fields; --json lists them.", style=FAINT_STYLE)
-    expected = [f"{one.name}: {_short(one.off)} → {_short(one.on)}" for one in fields if one.expected]
+    # The headline names the emulated platform; its values are in the JSON.
+    expected = [
+        f"{one.name} {_short(one.off)} → {_short(one.on)}"
+        for one in fields
+        if one.expected and not one.name.startswith("emulation.")
+    ]
     if expected:
-        line(out, "As meant: " + "; ".join(expected) + ".", style=FAINT_STYLE)
+        line(out, "As meant: " + ", ".join(expected) + ".", style=FAINT_STYLE)
 
 
 def _show_calls(out: Console, calls: CallDifferences) -> None:

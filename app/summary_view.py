@@ -129,9 +129,9 @@ def _show_submissions(out: Console, steps: StepsSummary) -> None:
     out.print(table(("call", "per step", "own cost", "in calls/step", "waited"), rows))
     graphs = steps.graphs
     text = (
-        f"{count_text(submissions.work_per_step)} submissions per step (kernels, graphs, copies, memsets), "
-        f"{count_text(submissions.order_per_step)} events and stream waits; "
-        f"host code outside driver calls: {time_text(steps.outside_calls_us_per_step)} per step."
+        f"Submissions per step (kernels, graphs, copies, memsets): {count_text(submissions.work_per_step)}; "
+        f"events and stream waits: {count_text(submissions.order_per_step)}; "
+        f"host code outside driver calls: {time_text(steps.outside_calls_us_per_step)}."
     )
     line(out, text)
     if graphs.execution == "fragmented":
@@ -227,10 +227,12 @@ def start_up_line(start_up: StartUp) -> str:
         parts.append(
             f"first step {seconds_text(start_up.submission_to_first_step_s)} after the first submission"
         )
-    parts.append(
-        f"{plural(start_up.h2d_copies, 'host-to-device copy').replace('copys', 'copies')} of "
-        f"{bytes_text(start_up.h2d_bytes)} before it, {seconds_text(start_up.h2d_in_call_s)} in them"
-    )
+    if start_up.h2d_copies:
+        copies = "1 copy" if start_up.h2d_copies == 1 else f"{start_up.h2d_copies} copies"
+        spent = seconds_text(start_up.h2d_in_call_s)
+        parts.append(f"{copies} of {bytes_text(start_up.h2d_bytes)} to the GPU before it, {spent} in them")
+    else:
+        parts.append("no copy to the GPU before it")
     if start_up.graphs_captured:
         parts.append(f"{plural(start_up.graphs_captured, 'graph capture')}")
     text = "Start-up: " + ", ".join(parts) + "."

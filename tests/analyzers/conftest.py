@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from cctrace.cli import main
 from cctrace.trace import Metadata, TraceWriter
 
 REPOSITORY = Path(__file__).parents[2]
@@ -32,7 +33,28 @@ def write_trace(tmp_path: Path) -> WriteTrace:
 
 
 @pytest.fixture
-def run_cli() -> Callable[..., subprocess.CompletedProcess[str]]:
+def run_cli(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs the command line in this process, 80 columns wide: as `run_process`, but ten times faster."""
+
+    def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        monkeypatch.setenv("COLUMNS", "80")
+        monkeypatch.setattr(sys, "argv", ["cctrace", *map(str, arguments)])
+        capsys.readouterr()
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        printed = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, code, printed.out, printed.err)
+
+    return run
+
+
+@pytest.fixture
+def run_process() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs `cctrace` in a process of its own, with its output in a pipe of 80 columns."""
 
     def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:

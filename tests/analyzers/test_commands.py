@@ -149,11 +149,11 @@ def test_an_empty_trace_is_described(write_trace: WriteTrace, run_cli: RunCli) -
 
 
 def test_diff_of_a_trace_without_steps_ends_with_one_line(
-    pair: tuple[Path, Path], write_trace: WriteTrace, run_cli: RunCli
+    pair: tuple[Path, Path], write_trace: WriteTrace, run_process: RunCli
 ) -> None:
     empty = write_trace("empty", build(LOAD).table.slice(0, 0))
 
-    done = run_cli("diff", pair[0], empty)
+    done = run_process("diff", pair[0], empty)
 
     assert done.returncode == 2
     assert done.stdout == ""
@@ -189,9 +189,11 @@ def test_files_that_are_no_trace_end_with_one_line(
     assert str(path) in done.stderr
 
 
-def test_output_ends_well_where_the_locale_lacks_letters(pair: tuple[Path, Path], run_cli: RunCli) -> None:
+def test_output_ends_well_where_the_locale_lacks_letters(
+    pair: tuple[Path, Path], run_process: RunCli
+) -> None:
     for arguments in (("summary", pair[0]), ("steps", pair[0]), ("diff", *pair)):
-        done = run_cli(*arguments, PYTHONIOENCODING="ascii")
+        done = run_process(*arguments, PYTHONIOENCODING="ascii")
         assert done.returncode == 0
         assert done.stderr == ""
 
