@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -100,8 +101,6 @@ def test_other_programs_on_the_gpu(machine: Any, states: tuple[dict[str, Any], .
 
 
 def test_json_has_no_python_objects(machine: Any) -> None:
-    import json
-
     assert json.loads(json.dumps(machine(OFF).to_json()))["gpus"] == [
         {"name": "NVIDIA H200", "state": {"other_processes": 0}}
     ]

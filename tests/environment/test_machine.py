@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from cctrace.collectors.environment.machine import read_machine
-from cctrace.collectors.environment.packages import find_interpreter, read_packages
+from cctrace.collectors.environment.packages import Packages, find_interpreter, read_packages
 from cctrace.collectors.environment.snapshot import fill_acceptance, take_snapshot
-from cctrace.collectors.environment.packages import Packages
 from cctrace.trace.acceptance import Acceptance, Hardware
 
 
@@ -21,7 +20,14 @@ def _root(tmp_path: Path, files: dict[str, str]) -> Path:
 
 
 def _cpuinfo(vendor: str, flags: str) -> str:
-    return f"processor\t: 0\nvendor_id\t: {vendor}\nmodel name\t: A CPU\nphysical id\t: 0\nflags\t\t: fpu {flags}\n"
+    fields = {
+        "processor": 0,
+        "vendor_id": vendor,
+        "model name": "A CPU",
+        "physical id": 0,
+        "flags": f"fpu {flags}",
+    }
+    return "".join(f"{name}\t: {value}\n" for name, value in fields.items())
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,4 @@
+import contextlib
 import os
 import re
 import signal
@@ -15,7 +16,7 @@ TIMEOUT_S = 60.0
 
 @pytest.fixture(scope="session")
 def any_library() -> Path:
-    """A shared object of this machine that does nothing when it is preloaded: the supervisor needs no more."""
+    """A shared object of this machine that does nothing when preloaded: the supervisor needs no more."""
     for line in Path("/proc/self/maps").read_text().splitlines():
         match = re.search(r"(/\S+/libm\.so\.6)$", line)
         if match:
@@ -70,7 +71,7 @@ class Cctrace:
     def record(
         self, *options: str, program: tuple[str, ...] = (), **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        """`cctrace record OPTIONS -- fake_program PROGRAM`, writing t.parquet unless the options name another file."""
+        """`cctrace record OPTIONS -- fake_program PROGRAM`; writes t.parquet unless the options say else."""
         return self.run(*self.record_arguments(*options, program=program), **environment)
 
     def start_record(
@@ -99,10 +100,8 @@ def cctrace(tmp_path: Path, environment: dict[str, str]) -> Iterator[Cctrace]:
             process.kill()
         process.communicate(timeout=TIMEOUT_S)
     for path in tmp_path.glob("*.pid"):  # fake programs that outlived their recorder
-        try:
+        with contextlib.suppress(ProcessLookupError, ValueError):
             os.kill(int(path.read_text()), signal.SIGKILL)
-        except (ProcessLookupError, ValueError):
-            pass
 
 
 def eventually(condition: Callable[[], object], timeout_s: float = 20.0) -> bool:

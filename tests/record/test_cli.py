@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cctrace import __version__
 from cctrace.cli import COMMANDS
 
 
@@ -38,8 +39,6 @@ def test_help_loads_nothing_heavy(environment: dict[str, str]) -> None:
 
 
 def test_version(cctrace) -> None:
-    from cctrace import __version__
-
     assert cctrace.run("--version").stdout == f"cctrace {__version__}\n"
 
 

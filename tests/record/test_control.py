@@ -35,9 +35,11 @@ def test_layout_is_that_of_record_h() -> None:
     ]
     assert [offset_of(name) for name, _ in FIELDS] == natural
     declared_size = re.search(r"sizeof\(Control\) == (\d+)", RECORD_H.read_text())
-    assert declared_size and CONTROL_BYTES == int(declared_size[1])
+    assert declared_size
+    assert int(declared_size[1]) == CONTROL_BYTES
     magic = re.search(r"kControlMagic = (0x\w+)", RECORD_H.read_text())
-    assert magic and CONTROL_MAGIC == int(magic[1], 16)
+    assert magic
+    assert int(magic[1], 16) == CONTROL_MAGIC
 
 
 @pytest.fixture
@@ -82,6 +84,7 @@ def test_window_counts_from_the_start_of_the_command(page: ControlPage, tmp_path
 def test_what_ended_the_window(
     page: ControlPage,
     tmp_path: Path,
+    *,
     window: Window,
     field: str,
     value: int,

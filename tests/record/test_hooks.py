@@ -93,7 +93,8 @@ def test_nothing_happens_without_a_recorder(
 
 
 def test_the_hook_loads_nothing_heavy(environment: dict[str, str]) -> None:
-    code = "import sys, cctrace.collectors.hooks; print(sorted({'numpy', 'pyarrow', 'pandas', 'typer'} & set(sys.modules)))"
+    heavy = "{'numpy', 'pyarrow', 'pandas', 'typer'}"
+    code = f"import sys, cctrace.collectors.hooks; print(sorted({heavy} & set(sys.modules)))"
     assert _run(code, environment).stdout == "[]\n"
 
 

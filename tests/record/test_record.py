@@ -66,18 +66,30 @@ def test_the_recorder_ends_by_the_signal_that_ended_the_command(cctrace, number:
 def test_input_and_output_pass_through(cctrace) -> None:
     done = subprocess.run(
         cctrace.argv("record", "-o", "t.parquet", "--", "sh", "-c", "tr a-z A-Z; echo oops >&2"),
-        cwd=cctrace.folder, env=cctrace.environment, input="hello", capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        cwd=cctrace.folder,
+        env=cctrace.environment,
+        input="hello",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.stdout == "HELLO"
     assert done.stderr.splitlines()[0] == "oops"
 
 
 def test_extra_file_descriptors_pass_through(cctrace) -> None:
     read_end, write_end = os.pipe()
+    code = f"import os; os.write({write_end}, b'through')"
     done = subprocess.run(
-        cctrace.argv("record", "-o", "t.parquet", "--", sys.executable, "-c", f"import os; os.write({write_end}, b'through')"),
-        cwd=cctrace.folder, env=cctrace.environment, pass_fds=[write_end], capture_output=True, timeout=60, check=False,
-    )  # fmt: skip
+        cctrace.argv("record", "-o", "t.parquet", "--", sys.executable, "-c", code),
+        cwd=cctrace.folder,
+        env=cctrace.environment,
+        pass_fds=[write_end],
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
     os.close(write_end)
     with os.fdopen(read_end) as file:
         assert (done.returncode, file.read()) == (0, "through")
@@ -300,7 +312,11 @@ def test_default_output(cctrace) -> None:
 
 
 def test_results_of_a_load_client(cctrace) -> None:
-    results = {"median_ttft_ms": 31.5, "median_tpot_ms": 5.48, "output_throughput": 11137.0, "request_throughput": 9.0, "completed": 98, "num_prompts": 100, "max_concurrency": 64, "request_rate": "inf", "model_id": "Qwen3-8B"}  # fmt: skip
+    results = {
+        "median_ttft_ms": 31.5, "median_tpot_ms": 5.48, "output_throughput": 11137.0,
+        "completed": 98, "num_prompts": 100, "max_concurrency": 64, "request_rate": "inf",
+        "model_id": "Qwen3-8B",
+    }  # fmt: skip
     (cctrace.folder / "bench.json").write_text(json.dumps(results))
     assert cctrace.record("--results", "bench.json", "--set", "load.concurrency=63").returncode == 0
     acceptance = _metadata(cctrace.trace).acceptance
@@ -344,7 +360,7 @@ def test_window_of_time(cctrace) -> None:
     metadata = _metadata(cctrace.trace)
     table = pq.read_table(cctrace.trace, columns=["start_ns"]).column("start_ns").to_pylist()
     assert table, "nothing was recorded inside the window"
-    assert 0.4e9 <= max(table) - min(table) + 0.2e9
+    assert max(table) - min(table) >= 0.2e9
     assert max(table) - min(table) <= 0.4e9
     assert min(table) >= metadata.recording.start_ns + 0.5e9
 
