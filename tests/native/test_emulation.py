@@ -35,20 +35,21 @@ TOLLS = {
 }
 
 
-def medians(spool: Any) -> dict[int, float]:
-    """Median duration in µs of the submitted calls of each operation."""
+def typical(spool: Any) -> dict[int, float]:
+    """Duration in µs of the submitted calls of each operation: the tenth percentile, as machines are busy."""
     calls = spool.of(1)
     calls = calls[(calls["flags"] & 1) == 0]
     durations = (calls["end_ns"] - calls["start_ns"]) / 1e3
     return {
-        int(o): float(np.median(durations[calls["operation"] == o])) for o in np.unique(calls["operation"])
+        int(o): float(np.percentile(durations[calls["operation"] == o], 10))
+        for o in np.unique(calls["operation"])
     }
 
 
 @pytest.mark.parametrize("charged", ["kernel_us", "graph_us", "copy_us", "memset_us", "event_us"])
 def test_one_cause_charges_only_its_own_calls(recorder: Any, charged: str) -> None:
     amount = next(us for name, us in TOLLS.values() if name == charged)
-    found = medians(recorder.python(CALLS, CCTRACE_EMULATE=f"{charged}={amount}").spool)
+    found = typical(recorder.python(CALLS, CCTRACE_EMULATE=f"{charged}={amount}").spool)
     for operation, (name, _) in TOLLS.items():
         expected = amount if name == charged else 0
         assert expected <= found[operation] < expected + 100, operation
@@ -58,7 +59,7 @@ def test_one_cause_charges_only_its_own_calls(recorder: Any, charged: str) -> No
 
 def test_all_together(recorder: Any) -> None:
     text = ",".join(f"{name}={us}" for name, us in dict(TOLLS.values()).items())
-    found = medians(recorder.python(CALLS, CCTRACE_EMULATE=text).spool)
+    found = typical(recorder.python(CALLS, CCTRACE_EMULATE=text).spool)
     for operation, (_, us) in TOLLS.items():
         assert us <= found[operation] < us + 100
 
@@ -88,7 +89,7 @@ def test_overlap_drains_the_stream_of_pinned_copies_only(recorder: Any, emulate:
 
 def test_a_drained_copy_lasts_as_long_as_the_wait(recorder: Any) -> None:
     delays = "cuStreamSynchronize=2000"
-    found = medians(recorder.python(CALLS, CCTRACE_EMULATE="overlap=1", MOCK_CUDA_DELAYS=delays).spool)
+    found = typical(recorder.python(CALLS, CCTRACE_EMULATE="overlap=1", MOCK_CUDA_DELAYS=delays).spool)
     spool = recorder.read()[0]
     copies = spool.named("cuMemcpyHtoDAsync_v2")
     assert ((copies["end_ns"] - copies["start_ns"]) >= 2_000_000).all()
@@ -104,4 +105,4 @@ def test_nonsense_charges_nothing(recorder: Any, text: str) -> None:
     recording = recorder.python(CALLS, CCTRACE_EMULATE=text)
     assert recording.code == 0
     assert int(recording.out) == 30
-    assert medians(recording.spool)[Operation.KERNEL] < 100
+    assert typical(recording.spool)[Operation.KERNEL] < 100
