@@ -7,7 +7,8 @@ The program must know --on-demand (see sample_traces/server/on_demand.py), which
 Several processes of each arm are alive at once on the same CPUs, but only one works at a time: rounds of the
 arms alternate, in random order, so that what drifts (clocks, neighbours) meets all arms alike. The process is
 the unit: each counts with the median of its rounds. A difference within the spread of the bare processes is
-reported as such.
+reported as such; the spread, not the ratio, then says how small a cost could have been seen. What recorders
+do while their program waits (samples of counters, once a second) is not in the difference.
 """
 
 from __future__ import annotations

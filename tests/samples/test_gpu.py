@@ -124,9 +124,30 @@ def test_real_shape_completes_its_load(execution: str) -> None:
     assert result["total_output_tokens"] == 32 * 32
 
 
-def test_launch_bench_graph_is_faster_than_eager() -> None:
+@pytest.mark.parametrize("extra", ["0", "11"])
+def test_launch_bench_graph_is_faster_than_eager(extra: str) -> None:
     steps = {
-        m: run_script("launch_bench.py", "--mode", m, "--kernel-us", "1", "--steps", "50")
+        m: run_script(
+            "launch_bench.py", "--mode", m, "--kernel-us", "1", "--steps", "50", "--extra-submissions", extra
+        )
         for m in ("eager", "graph")
     }
     assert steps["graph"]["median_step_us"] < steps["eager"]["median_step_us"]
+
+
+def test_published_eager_step_is_limited_by_the_host_and_the_graph_step_by_the_gpu() -> None:
+    eager, graph = (run_script("launch_bench.py", "--mode", m, "--steps", "60") for m in ("eager", "graph"))
+    assert eager["median_submit_us"] > 0.95 * eager["median_step_us"]
+    assert graph["median_submit_us"] < 0.2 * graph["median_step_us"]
+
+
+def test_rounds_under_the_profiler_are_answered() -> None:
+    done = subprocess.run(
+        [sys.executable, "../bench/decode_step.py", "--steps", "5", "--on-demand", "--profiler"],
+        cwd=SAMPLES, input="\n\n", capture_output=True, text=True, timeout=300, check=True,
+    )  # fmt: skip
+    ready, *rounds = (json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))
+    assert ready == {"ready": True}
+    assert len(rounds) == 2
+    assert all(0 < r["graph_step_us"] < r["eager_step_us"] for r in rounds)
+    assert all(r["decode_step_us"] > 0 for r in rounds)
