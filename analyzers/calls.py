@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cached_property
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -132,6 +134,15 @@ class Calls:
         """Copies to the host and synchronizations: the host gets something back from the GPU."""
         return np.logical_or(self._both(self.is_copy, self.copy_kind == _D2H), self.is_blocking_wait)
 
+    @cached_property
+    def threads(self) -> tuple[tuple[int, int, slice], ...]:
+        """(pid, tid, slice of its calls) for every thread, in order."""
+        if not len(self):
+            return ()
+        change = np.flatnonzero((np.diff(self.pid) != 0) | (np.diff(self.tid) != 0)) + 1
+        bounds = [0, *change.tolist(), len(self)]
+        return tuple((int(self.pid[a]), int(self.tid[a]), slice(a, b)) for a, b in pairwise(bounds))
+
     @property
     def end_ns(self) -> IntArray:
         """End of each call."""
@@ -190,16 +201,3 @@ def _in_order(calls: Calls) -> Calls:
     if (change >= 0).all() and (np.diff(calls.start_ns)[same] >= 0).all():
         return calls
     return calls.pick(np.lexsort((calls.start_ns, calls.tid, calls.pid)))
-
-
-def threads_of(calls: Calls) -> list[tuple[int, int, slice]]:
-    """(pid, tid, slice of its calls) for every thread, in order."""
-    if not len(calls):
-        return []
-    change = np.flatnonzero((np.diff(calls.pid) != 0) | (np.diff(calls.tid) != 0)) + 1
-    starts = np.concatenate(([0], change))
-    ends = np.concatenate((change, [len(calls)]))
-    return [
-        (int(calls.pid[a]), int(calls.tid[a]), slice(int(a), int(b)))
-        for a, b in zip(starts, ends, strict=True)
-    ]

@@ -63,7 +63,7 @@ class Anchor:
         start_ns: begin of each occurrence on its thread, in order.
         description: the call in words, e.g. "copy d2h".
         confidence: part (0–1) of the stretches between two occurrences that hold the same calls as a recent
-            one.
+            one, over the calls that were searched.
         votes: different calls that come equally often.
         self_shift: part (0–1) of the calls that are equal to the call one median stretch earlier; confirms
             the period.
@@ -103,11 +103,6 @@ class _Sequence:
     start_ns: IntArray
     levels: tuple[_Keys, ...]
 
-    def tail(self, calls: int) -> _Sequence:
-        rows = slice(max(0, len(self.start_ns) - calls), None)
-        levels = tuple(_Keys(level.of_call[rows], level.words, level.preference) for level in self.levels)
-        return _Sequence(self.rows[rows], self.start_ns[rows], levels)
-
     @property
     def structure(self) -> _Keys:
         """The level at which steps are compared: sizes change from step to step, kernels do not."""
@@ -136,16 +131,16 @@ def find_anchor(thread: Calls, boundary_ns: IntArray) -> Anchor | NoAnchor:
     Returns:
         The anchor, or the reason why there is none.
     """
-    sequence = _sequence(thread, WIDE_WINDOW_CALLS)
-    if len(sequence.start_ns) < 2 * MIN_STEPS:
-        return NoAnchor(f"the thread made only {len(sequence.start_ns)} submissions and synchronizations")
     last = NoAnchor("no call repeats")
     for window in (WINDOW_CALLS, WIDE_WINDOW_CALLS):
-        found = _search(sequence.tail(window), boundary_ns)
+        sequence = _sequence(thread, window)
+        if len(sequence.start_ns) < 2 * MIN_STEPS:
+            return NoAnchor(f"the thread made only {len(sequence.start_ns)} submissions and synchronizations")
+        found = _search(sequence, boundary_ns)
         if isinstance(found, _Candidate):
             return _anchor(thread, sequence, found)
         last = found
-        if window >= len(sequence.start_ns):
+        if len(sequence.start_ns) < window:
             break
     return last
 

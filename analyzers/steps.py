@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from cctrace.analyzers.calls import Calls, threads_of
+from cctrace.analyzers.calls import Calls
 from cctrace.analyzers.columns import BoolArray, IntArray
 from cctrace.analyzers.inference import Anchor, find_anchor
 from cctrace.analyzers.marks import Marks
@@ -156,7 +156,7 @@ def find_steps(calls: Calls, marks: Marks) -> Steps | NoSteps:
 
 def busy_threads(calls: Calls, counted: BoolArray) -> list[tuple[int, slice]]:
     """Threads with the slices of their calls, most counted calls first; those without any are left out."""
-    threads = [(int(np.count_nonzero(counted[rows])), tid, rows) for _, tid, rows in threads_of(calls)]
+    threads = [(int(np.count_nonzero(counted[rows])), tid, rows) for _, tid, rows in calls.threads]
     threads.sort(key=lambda item: -item[0])
     return [(tid, rows) for count, tid, rows in threads if count]
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from cctrace.analyzers.calls import COPY_KIND, OPERATION, Calls, threads_of
+from cctrace.analyzers.calls import COPY_KIND, OPERATION, Calls
 from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray
 from cctrace.trace.schema import COPY_KINDS
 
@@ -46,7 +46,7 @@ def step_of(calls: Calls, start_ns: IntArray, end_ns: IntArray) -> IntArray:
     """Index of the step in which each call begins, −1 outside; steps are sorted and do not overlap."""
     step = np.full(len(calls), -1, np.int64)
     numbers = np.arange(len(start_ns))
-    for _, _, rows in threads_of(calls):
+    for _, _, rows in calls.threads:
         # Calls of a thread are sorted, so a step is a stretch of them: cheaper than a search for every call.
         first = np.searchsorted(calls.start_ns[rows], start_ns)
         behind = np.maximum(np.searchsorted(calls.start_ns[rows], end_ns), first)
