@@ -94,6 +94,7 @@ class GpuClock:
     readings: int = described("clock readings", default=0)
     kept: int = described("readings that were tight enough to use", default=0)
     drift_ppm: float | None = described("rate of the GPU clock against CLOCK_MONOTONIC", unit="ppm")
+    drift_source: str | None = described("what the rate was taken from", choices=("readings", "launches"))
     residual_ns: float | None = described("median distance of a kept reading from the mapping", unit="ns")
     extra: Mapping[str, Any] = unknown_keys()
 

@@ -13,43 +13,70 @@ MAX_GAP_RATIO: Final = 1.5
 near it: the stamp lies somewhere in the gap, so the gap is its uncertainty."""
 
 WINDOW_NS: Final = 16_000_000_000
-"""Readings within 16 s make one support point: enough of them (one a second) for a median, short enough for a
-rate that follows temperature."""
+"""Readings within 16 s make one support point, by their median: short enough for a rate that follows temperature."""
 
 OUTLIER_NS: Final = 50_000
 """A reading this far from its neighbours' line was interrupted between its two clocks."""
+
+
+MIN_SPAN_NS: Final = 1_000_000_000
+"""Readings closer together than a second say nothing about the rate: 10 µs of noise would be 10 ppm."""
+
+MIN_LAUNCH_WINDOWS: Final = 3
+"""Seconds with launches from which a rate is taken: two of them could both be late."""
+
+RATE_ERROR: Final = 10e-6
+"""How far the rate may be off between two readings: as much as it was seen to be at all, 10 µs a second."""
+
+UNKNOWN_RATE: Final = 50e-6
+"""The same where nothing tells the rate: a common tolerance of oscillators."""
+
+MAX_RATE: Final = 500e-6
+"""Clocks are slewed by at most 500 ppm; more is no drift but a wrong pairing."""
 
 
 @dataclass(frozen=True)
 class ClockMap:
     """Support points of the mapping; between them linear, outside with the overall rate.
 
-    `origin` is the GPU time of the first reading, and `origin_offset` that minus CLOCK_MONOTONIC; `gpu_ns`
-    and `offset_ns` are relative to them.
+    `rate` is None while all readings lie close together. `origin` is the GPU time of the first reading, and
+    `origin_offset` that minus CLOCK_MONOTONIC; `gpu_ns` and `offset_ns` are relative to them.
     """
 
     gpu_ns: npt.NDArray[np.float64]
     offset_ns: npt.NDArray[np.float64]
-    rate: float
+    rate: float | None
     origin: int
     origin_offset: int
     readings: int
     kept: int
     residual_ns: float
+    rate_source: str | None = None
 
     @property
-    def drift_ppm(self) -> float:
-        """Rate of the GPU clock against CLOCK_MONOTONIC, in parts per million."""
-        return self.rate * 1e6
+    def drift_ppm(self) -> float | None:
+        """Rate of the GPU clock against CLOCK_MONOTONIC, in parts per million; None if not known."""
+        return None if self.rate is None else self.rate * 1e6
 
     def to_monotonic(self, gpu_ns: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
         """CLOCK_MONOTONIC, ns, of %globaltimer values."""
         relative = (gpu_ns.astype(np.int64) - self.origin).astype(np.float64)
         offset = np.interp(relative, self.gpu_ns, self.offset_ns)
-        offset += self.rate * np.minimum(relative - self.gpu_ns[0], 0)
-        offset += self.rate * np.maximum(relative - self.gpu_ns[-1], 0)
+        rate = self.rate or 0.0
+        offset += rate * np.minimum(relative - self.gpu_ns[0], 0)
+        offset += rate * np.maximum(relative - self.gpu_ns[-1], 0)
         # Offsets are large (the GPU counts from 1970): only their small changes may pass through a float.
         return gpu_ns.astype(np.int64) - self.origin_offset - np.rint(offset).astype(np.int64)
+
+    def error_ns(self, gpu_ns: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+        """By how much `to_monotonic` may be off, ns: more with the distance from a support point."""
+        relative = (gpu_ns.astype(np.int64) - self.origin).astype(np.float64)
+        after = np.searchsorted(self.gpu_ns, relative)
+        distance = np.minimum(
+            np.abs(relative - self.gpu_ns[np.minimum(after, len(self.gpu_ns) - 1)]),
+            np.abs(relative - self.gpu_ns[np.maximum(after - 1, 0)]),
+        )
+        return (distance * (UNKNOWN_RATE if self.rate is None else RATE_ERROR)).astype(np.int64)
 
 
 def fit_clock(
@@ -75,12 +102,12 @@ def fit_clock(
     tight = gap <= MAX_GAP_RATIO * _local_minimum(gap, at)
     at, offset = at[tight], offset[tight]
     rate = _robust_rate(at, offset)
-    residual = offset - rate * at
+    residual = offset - (rate or 0.0) * at
     near = np.abs(residual - _local_median(residual, at)) <= OUTLIER_NS
     if not near.any():  # they contradict each other: the tightest one is all there is
         near = gap[tight] == gap[tight].min()
     at, offset, residual = at[near], offset[near], residual[near]
-    points, values = _support(at, residual, rate)
+    points, values = _support(at, residual, rate or 0.0)
     fitted = np.interp(at, points, values)
     return ClockMap(
         gpu_ns=points,
@@ -91,6 +118,7 @@ def fit_clock(
         readings=len(monotonic_ns),
         kept=len(at),
         residual_ns=float(np.median(np.abs(offset - fitted))),
+        rate_source=None if rate is None else "readings",
     )
 
 
@@ -114,14 +142,41 @@ def _local_median(values: npt.NDArray[np.float64], at: npt.NDArray[np.float64]) 
     return result
 
 
-def _robust_rate(at: npt.NDArray[np.float64], offset: npt.NDArray[np.float64]) -> float:
-    """Median slope between readings half the recording apart (0 within a second: noise would win)."""
+def _robust_rate(at: npt.NDArray[np.float64], offset: npt.NDArray[np.float64]) -> float | None:
+    """Median slope between readings half the recording apart; None within a second, where noise would win."""
     half = len(at) // 2
     if not half:
-        return 0.0
+        return None
     run, rise = at[-half:] - at[:half], offset[-half:] - offset[:half]
-    long_enough = run > 1e9
-    return float(np.median(rise[long_enough] / run[long_enough])) if long_enough.any() else 0.0
+    long_enough = run > MIN_SPAN_NS
+    return float(np.median(rise[long_enough] / run[long_enough])) if long_enough.any() else None
+
+
+def rate_from_launches(
+    gpu_begin_ns: npt.NDArray[np.uint64], launch_ns: npt.NDArray[np.uint64]
+) -> float | None:
+    """Rate of the GPU clock from runs and the launches that started them, where readings are missing.
+
+    A process that was killed has readings of its start only. A run begins at the earliest when it is
+    launched, so the least distance between the two clocks within a second follows their drift.
+
+    Args:
+        gpu_begin_ns: begins of runs, GPU clock.
+        launch_ns: their launches, CLOCK_MONOTONIC.
+    """
+    if not len(gpu_begin_ns):
+        return None
+    at = (launch_ns - launch_ns.min()).astype(np.float64)
+    distance = (gpu_begin_ns.astype(np.int64) - launch_ns.astype(np.int64)).astype(np.int64)
+    relative = (distance - distance.min()).astype(np.float64)
+    order = np.argsort(at, kind="stable")
+    at, relative = at[order], relative[order]
+    seconds = np.flatnonzero(np.diff(at // MIN_SPAN_NS)) + 1
+    least = [where[np.argmin(relative[where])] for where in np.split(np.arange(len(at)), seconds)]
+    if len(least) < MIN_LAUNCH_WINDOWS:
+        return None
+    rate = _robust_rate(at[least], relative[least])
+    return rate if rate is not None and abs(rate) <= MAX_RATE else None
 
 
 def _support(

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from cctrace.collectors.spool.gpu_clock import ClockMap, fit_clock
+from cctrace.collectors.spool.gpu_clock import ClockMap, fit_clock, rate_from_launches
 from cctrace.collectors.spool.index import Index
 from cctrace.collectors.spool.layout import FROM_STAMPS, NO_DEVICE, RECORD, Flag, Kind, Operation
-from cctrace.collectors.spool.spoolfile import Records
+from cctrace.collectors.spool.spoolfile import Records, joined, take
 from cctrace.collectors.spool.stamps import (
     Launches,
     Pairs,
@@ -45,81 +45,120 @@ def find_replays(index: Index, pid: int) -> Replays:
     """Maps the stamps to host time and joins them with the launches of the graphs that carry them."""
     stamps, readings = index.kept[Kind.STAMP], index.kept[Kind.GPU_CLOCK]
     result = Replays(stamps[:0], np.zeros(0, dtype=np.intp), stamps[:0])
+    launched = _tagged_launches(index)
+    replayed = 0
     graphs, launches, eager = [], [], []
     for device in np.unique(stamps["device"]).tolist():
-        mine = stamps[stamps["device"] == device]
-        clock = _clock(readings[readings["device"] == device], pid, device, result)
+        mine = take(stamps, stamps["device"] == device)
+        is_eager = (mine["flags"] & Flag.EAGER_STAMP) != 0
+        replays, single = pair_stamps(take(mine, ~is_eager))
+        samples, single_samples = pair_stamps(take(mine, is_eager))
+        lost = losses_before(mine["bytes"], replays.index)
+        clock = _clock(take(readings, readings["device"] == device), replays, launched, lost)
         if clock is None:
             _count(result, "stamps without a clock reading", len(mine))
             continue
-        times = clock.to_monotonic(mine["start_ns"])
-        is_eager = (mine["flags"] & Flag.EAGER_STAMP) != 0
-        pairs, single = pair_stamps(mine[~is_eager], times[~is_eager])
-        _count(result, "single stamps", single)
-        found, launch = _of_launches(pairs, mine["bytes"], index, result)
+        result.clocks.append(_described(clock, pid, device))
+        _count(result, "single stamps", single + single_samples)
+        found, launch = _of_launches(_on_host(replays, clock), lost, launched)
+        _count(result, "graph replays without a launch", len(replays) - len(found))
+        replayed += len(found)
         graphs.append(_rows(Kind.GRAPH, found, device))
         launches.append(launch)
-        pairs, single = pair_stamps(mine[is_eager], times[is_eager])
-        _count(result, "single stamps", single)
-        rows = _rows(Kind.MARK, pairs, device)
+        rows = _rows(Kind.MARK, _on_host(samples, clock), device)
         rows["name"] = 1  # the one text of these rows: EAGER_NAME
         eager.append(rows)
     if graphs:
-        rows, launch = np.concatenate(graphs), np.concatenate(launches)
+        _count(result, "stamped launches without a replay", int(np.count_nonzero(launched.tags)) - replayed)
+        rows, launch = joined(graphs), np.concatenate(launches)
         order = np.argsort(rows["start_ns"], kind="stable")
-        result.graphs, result.launch = rows[order], launch[order]
-        rows = np.concatenate(eager)
-        result.eager = rows[np.argsort(rows["start_ns"], kind="stable")]
+        result.graphs, result.launch = take(rows, order), launch[order]
+        rows = joined(eager)
+        result.eager = take(rows, np.argsort(rows["start_ns"], kind="stable"))
     return result
 
 
-def _clock(readings: Records, pid: int, device: int, result: Replays) -> ClockMap | None:
+@dataclass(frozen=True)
+class _TaggedLaunches:
+    """Launches in order, the tag of each (0: none), and the tags of graphs that run inside others."""
+
+    launches: Launches
+    tags: npt.NDArray[np.uint64]
+    nested: frozenset[int]
+
+    def of_tag(self, tag: int) -> npt.NDArray[np.intp]:
+        """Places of the launches of one tag."""
+        return np.flatnonzero(self.tags == np.uint64(tag))
+
+
+def _tagged_launches(index: Index) -> _TaggedLaunches:
+    calls, bindings = index.graph_calls, index.kept[Kind.BINDING]
+    captured = (calls["flags"] & Flag.CAPTURED) != 0
+    is_graph = calls["operation"] == Operation.GRAPH
+
+    def select(wanted: npt.NDArray[np.bool_]) -> Launches:
+        where = np.flatnonzero(wanted)
+        where = where[np.argsort(calls["start_ns"][where], kind="stable")]
+        return Launches(calls["start_ns"][where], calls["object"][where], where)
+
+    launches = select(is_graph & ~captured & (calls["result"] == 0))
+    inner = launch_tags(select(is_graph & captured), bindings)
+    return _TaggedLaunches(launches, launch_tags(launches, bindings), frozenset(inner.tolist()))
+
+
+def _clock(
+    readings: Records, replays: Pairs, launched: _TaggedLaunches, lost: npt.NDArray[np.intp]
+) -> ClockMap | None:
     clock = fit_clock(readings["start_ns"], readings["object"], readings["bytes"])
-    if clock is not None:
-        result.clocks.append(
-            GpuClock(
-                pid=pid,
-                device=None if device == NO_DEVICE else device,
-                readings=clock.readings,
-                kept=clock.kept,
-                drift_ppm=round(clock.drift_ppm, 4),
-                residual_ns=round(clock.residual_ns, 1),
-            )
-        )
-    return clock
+    if clock is None or clock.rate is not None:
+        return clock
+    begins, starts = [], []
+    for tag in np.unique(replays.tag).tolist():
+        if tag in launched.nested:
+            continue
+        # Before the first loss, run i is that of launch i.
+        runs = np.flatnonzero((replays.tag == np.uint64(tag)) & (lost == 0))
+        places = launched.of_tag(tag)
+        count = min(len(runs), len(places))
+        begins.append(replays.begin_ns[runs[:count]].astype(np.uint64))
+        starts.append(launched.launches.start_ns[places[:count]])
+    rate = rate_from_launches(np.concatenate(begins), np.concatenate(starts)) if begins else None
+    return replace(clock, rate=rate, rate_source="launches" if rate is not None else None)
+
+
+def _described(clock: ClockMap, pid: int, device: int) -> GpuClock:
+    return GpuClock(
+        pid=pid,
+        device=None if device == NO_DEVICE else device,
+        readings=clock.readings,
+        kept=clock.kept,
+        drift_ppm=None if clock.drift_ppm is None else round(clock.drift_ppm, 4),
+        drift_source=clock.rate_source,
+        residual_ns=round(clock.residual_ns, 1),
+    )
+
+
+def _on_host(pairs: Pairs, clock: ClockMap) -> Pairs:
+    """Pairs in GPU time as pairs in CLOCK_MONOTONIC."""
+    begin, end = pairs.begin_ns.astype(np.uint64), pairs.end_ns.astype(np.uint64)
+    error = clock.error_ns(begin)
+    return Pairs(pairs.tag, clock.to_monotonic(begin), clock.to_monotonic(end), pairs.index, error)
 
 
 def _of_launches(
-    pairs: Pairs, ring_indices: npt.NDArray[np.uint64], index: Index, result: Replays
+    pairs: Pairs, lost: npt.NDArray[np.intp], launched: _TaggedLaunches
 ) -> tuple[Pairs, npt.NDArray[np.intp]]:
     """The pairs that have a launch, and its place among the index's graph calls."""
-    calls = index.graph_calls
-    captured = (calls["flags"] & Flag.CAPTURED) != 0
-    is_launch = (calls["operation"] == Operation.GRAPH) & ~captured & (calls["result"] == 0)
-    where = np.flatnonzero(is_launch)
-    where = where[np.argsort(calls["start_ns"][where], kind="stable")]
-    launches = Launches(calls["start_ns"][where], calls["object"][where], where)
-    bindings = index.kept[Kind.BINDING]
-    tags = launch_tags(launches, bindings)
-    inner = np.flatnonzero((calls["operation"] == Operation.GRAPH) & captured)
-    nested = set(
-        launch_tags(Launches(calls["start_ns"][inner], calls["object"][inner], inner), bindings).tolist()
-    )
-    lost = losses_before(ring_indices, pairs.index)
-    joined = np.full(len(pairs), -1, dtype=np.intp)
+    launches = launched.launches
+    found = np.full(len(pairs), -1, dtype=np.intp)
     for tag in np.unique(pairs.tag).tolist():
-        here, there = np.flatnonzero(pairs.tag == np.uint64(tag)), np.flatnonzero(tags == np.uint64(tag))
+        here, there = np.flatnonzero(pairs.tag == np.uint64(tag)), launched.of_tag(tag)
         starts = launches.start_ns[there].astype(np.int64)
-        matched = match_pairs(pairs.of_tag(tag), starts, lost[here], nested=tag in nested)
+        matched = match_pairs(pairs.select(here), starts, lost[here], nested=tag in launched.nested)
         hit = matched >= 0
-        joined[here[hit]] = there[matched[hit]]
-    hit = joined >= 0
-    _count(result, "graph replays without a launch", int(np.count_nonzero(~hit)))
-    _count(
-        result, "stamped launches without a replay", int(np.count_nonzero(tags)) - int(np.count_nonzero(hit))
-    )
-    kept = Pairs(pairs.tag[hit], pairs.begin_ns[hit], pairs.end_ns[hit], pairs.index[hit])
-    return kept, launches.position[joined[hit]]
+        found[here[hit]] = there[matched[hit]]
+    joined_ones = np.flatnonzero(found >= 0)
+    return pairs.select(joined_ones), launches.position[found[joined_ones]]
 
 
 def _rows(kind: Kind, pairs: Pairs, device: int) -> Records:

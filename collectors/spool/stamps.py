@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,39 +15,47 @@ EARLY_NS: Final = 20_000
 """A replay may seem to begin this long before its launch call: the two clocks are tied with an error of up
 to one clock reading (about 20 µs)."""
 
+MAX_LATE_SHARE: Final = 0.05
+"""So many runs may seem to begin before their launches before the order itself is doubted."""
+
 Times = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Begin and end of runs on the GPU, by begin; `index` is the place of the begin in the ring."""
+    """Begin and end of runs on the GPU, by begin.
+
+    `index` is the place of the begin in the ring; `error_ns` by how much times may be off, 0 if it is None.
+    """
 
     tag: npt.NDArray[np.uint64]
     begin_ns: Times
     end_ns: Times
     index: npt.NDArray[np.uint64]
+    error_ns: Times | None = None
 
     def __len__(self) -> int:
         return len(self.tag)
 
-    def of_tag(self, tag: int) -> Pairs:
-        """The pairs of one tag."""
-        where = self.tag == np.uint64(tag)
-        return Pairs(self.tag[where], self.begin_ns[where], self.end_ns[where], self.index[where])
+    def select(self, where: npt.NDArray[np.intp]) -> Pairs:
+        """Some of them."""
+        error = None if self.error_ns is None else self.error_ns[where]
+        return Pairs(self.tag[where], self.begin_ns[where], self.end_ns[where], self.index[where], error)
 
 
-def pair_stamps(stamps: Records, times: Times) -> tuple[Pairs, int]:
+def pair_stamps(stamps: Records) -> tuple[Pairs, int]:
     """Joins each first stamp of a tag with the last stamp behind it; also counts stamps that stay single.
 
     Args:
-        stamps: stamp records of one device, either all of graphs or all of eager steps.
-        times: their times, ns of CLOCK_MONOTONIC.
+        stamps: stamp records of one device, either all of graphs or all of eager steps. Times stay those of
+            the GPU.
     """
+    times = np.minimum(stamps["start_ns"], np.uint64(2**63 - 1)).astype(np.int64)
     order = np.lexsort((times, stamps["object"]))
     tag, is_end = stamps["object"][order], (stamps["flags"][order] & Flag.STAMP_END) != 0
     at, index = times[order], stamps["bytes"][order]
-    joined = np.flatnonzero((tag[:-1] == tag[1:]) & ~is_end[:-1] & is_end[1:])
-    by_begin = joined[np.argsort(at[joined], kind="stable")]
+    found = np.flatnonzero((tag[:-1] == tag[1:]) & ~is_end[:-1] & is_end[1:])
+    by_begin = found[np.argsort(at[found], kind="stable")]
     pairs = Pairs(tag[by_begin], at[by_begin], at[by_begin + 1], index[by_begin])
     return pairs, len(stamps) - 2 * len(pairs)
 
@@ -59,10 +67,6 @@ class Launches:
     start_ns: npt.NDArray[np.uint64]
     exec_handle: npt.NDArray[np.uint64]
     position: npt.NDArray[np.intp]
-
-    def select(self, where: npt.NDArray[Any]) -> Launches:
-        """Some of them."""
-        return Launches(self.start_ns[where], self.exec_handle[where], self.position[where])
 
 
 def launch_tags(launches: Launches, bindings: Records) -> npt.NDArray[np.uint64]:
@@ -96,30 +100,48 @@ def match_pairs(
     """
     count, launched = len(pairs), len(launch_start_ns)
     result = np.full(count, -1, dtype=np.intp)
-    latest = np.searchsorted(launch_start_ns, pairs.begin_ns + EARLY_NS, side="right") - 1
-    before_all = int(np.count_nonzero(latest < 0))  # runs of launches before the recorded window
+    if not count or not launched:
+        return result
     if nested:
-        return _unambiguous(latest, result)
-    shifts = latest - np.arange(count)
-    shift = None
-    if before_all == 0 and count and lost_before[0] == 0:
+        return _unambiguous(_latest_launch(pairs.begin_ns, launch_start_ns, EARLY_NS), result)
+    row_ends = np.flatnonzero(np.diff(lost_before)) + 1
+    first, *later = np.split(np.arange(count), row_ends)
+    early = EARLY_NS
+    shift: int | None = None
+    if lost_before[0] == 0 and _in_step(pairs.select(first), launch_start_ns):
         shift = 0
-        if launched and int(shifts[: min(count, launched)].min()) < 0 and lost_before[-1] == 0:
-            return _unambiguous(latest, result)
-    for where in np.split(
-        np.arange(before_all, count), np.flatnonzero(np.diff(lost_before[before_all:])) + 1
-    ):
-        if not len(where):
+        result[first] = first
+        both = first[first < launched]
+        early += max(0, -int((pairs.begin_ns[both] - launch_start_ns[both]).min()))
+    elif not later and count > launched and pairs.begin_ns[0] + EARLY_NS >= launch_start_ns[0]:
+        return _unambiguous(_latest_launch(pairs.begin_ns, launch_start_ns, EARLY_NS), result)
+    else:
+        later = [first, *later]
+    latest = _latest_launch(pairs.begin_ns, launch_start_ns, early)
+    for row in later:
+        possible = row[latest[row] >= 0]  # the others ran before the recorded window
+        if not len(possible):
             continue
         # A run after the last launch may be of one that was not recorded: it forbids nothing.
-        binding = where[latest[where] < launched - 1]
-        allowed = int(shifts[binding if len(binding) else where].min())
-        if shift is None or lost_before[where[0]] > 0:
-            shift = allowed if shift is None else max(shift, allowed)
-        if allowed >= shift or lost_before[where[0]] == 0:
-            result[where] = where + shift
+        binding = possible[latest[possible] < launched - 1]
+        allowed = int((latest - np.arange(count))[binding if len(binding) else possible].min())
+        shift = allowed if shift is None else max(shift, allowed)
+        result[possible] = possible + shift
     result[(result >= launched) | (result < 0)] = -1
     return result
+
+
+def _latest_launch(begin_ns: Times, launch_start_ns: Times, early: int) -> npt.NDArray[np.intp]:
+    """The last launch that each run can belong to; −1 if it began before all of them."""
+    return np.searchsorted(launch_start_ns, begin_ns + early, side="right") - 1
+
+
+def _in_step(pairs: Pairs, launch_start_ns: Times) -> bool:
+    """Whether run i can be that of launch i, throughout."""
+    count = min(len(pairs), len(launch_start_ns))
+    error = 0 if pairs.error_ns is None else pairs.error_ns[:count]
+    late = pairs.begin_ns[:count] + EARLY_NS + error < launch_start_ns[:count]
+    return bool(np.mean(late) < MAX_LATE_SHARE)
 
 
 def losses_before(

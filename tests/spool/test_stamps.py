@@ -279,3 +279,36 @@ def test_random_losses_never_join_a_run_with_a_later_launch(seed: int) -> None:
     truth = np.flatnonzero(kept)
     assert (launch[found[found >= 0]] <= begin[kept][found >= 0]).all()
     assert np.mean(found == truth) > 0.95
+
+
+@pytest.mark.parametrize("readings", [1, 2])
+@pytest.mark.parametrize("ppm", [-40.0, 10.0])
+def test_a_drifting_clock_with_readings_at_start_and_end_only(
+    to_trace: Convert, readings: int, ppm: float
+) -> None:
+    """A killed process has no reading of its end: launches and their runs then tell the rate."""
+    rng = np.random.default_rng(0)
+
+    def drifting(monotonic_ns: int) -> int:
+        return gpu_time(monotonic_ns) + int((monotonic_ns - T) * ppm * 1e-6)
+
+    spool = SpoolBuilder()
+    end = T + 60 * 10**9
+    for at in (T, end)[:readings]:
+        spool.add(Kind.GPU_CLOCK, start_ns=at, object=drifting(at), bytes=20_000, device=0)
+    spool.add(Kind.BINDING, start_ns=T, object=EXEC, bytes=1, tid=spool.pid)
+    delays = []
+    for i, at in enumerate(range(T + 10**6, end, 6_000_000)):
+        delay = 5000 + int(rng.gamma(1, 3000))
+        spool.call(Operation.GRAPH, at, 4000, object=EXEC, stream=STREAM)
+        spool.stamp(1, drifting(at + delay), 2 * i, end=False)
+        spool.stamp(1, drifting(at + delay + 4_000_000), 2 * i + 1, end=True)
+        delays.append(delay)
+    converted = to_trace(spool)
+    graphs, launches = converted.kind("graph"), converted.kind("submit")
+    assert graphs.correlation.tolist() == launches.correlation.tolist()
+    found = (graphs.start_ns - launches.start_ns).to_numpy()
+    assert np.abs(found - delays).max() < (1000 if readings == 2 else 10_000)
+    (clock,) = converted.metadata.clock.gpu
+    assert clock.drift_ppm == pytest.approx(ppm, abs=0.2)
+    assert clock.drift_source == ("readings" if readings == 2 else "launches")
