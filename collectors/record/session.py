@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from cctrace.collectors.environment.cupti import find_libcupti
+from cctrace.collectors.environment.packages import find_interpreter
 from cctrace.collectors.environment.sampler import CounterSampler
 from cctrace.collectors.environment.snapshot import take_snapshot
 from cctrace.collectors.library import find_library
@@ -71,6 +73,12 @@ def record(settings: RecordSettings, *, mask: set[int], say: Say, progress: Prog
         recording.prepare()
         raise_pending()
         recording.start()
+    except OSError as error:
+        recording.discard()
+        where = settings.spool_parent or settings.output.parent
+        raise UnusableInputError(
+            f"cannot prepare a recording in {where} ({error.strerror}); choose another disk with --spool-dir"
+        ) from error
     except BaseException:
         recording.discard()
         raise
@@ -116,6 +124,7 @@ class _Recording:
             gpu_mode=settings.gpu_mode,
             step_patterns=settings.step_patterns,
             emulation=None if emulation is None else emulation.environment_value(),
+            libcupti=find_libcupti(base, find_interpreter(settings.command)),
         )
         self._variables = environment.variables
         for note in environment.notes:

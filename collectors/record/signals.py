@@ -41,6 +41,9 @@ def block_signals() -> set[int]:
 
     Call it before anything starts threads: a thread that does not block them would receive them instead.
     """
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        # Inherited from a parent that does not wait: the kernel would throw the command's exit status away.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     return {int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, COLLECTED)}
 
 

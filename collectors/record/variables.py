@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from cctrace.collectors.environment.cupti import LIBCUPTI_VARIABLE
 from cctrace.errors import UnusableInputError
 
 GPU_MODES: Final = ("none", "stamps", "graphs", "nodes")
@@ -37,6 +38,7 @@ def child_environment(
     gpu_mode: str,
     step_patterns: Sequence[str] = (),
     emulation: str | None = None,
+    libcupti: Path | None = None,
 ) -> ChildEnvironment:
     """Returns `base` with the variables by which a program is recorded.
 
@@ -47,6 +49,7 @@ def child_environment(
         gpu_mode: one of `GPU_MODES`.
         step_patterns: fnmatch patterns of the NVTX labels that mark steps.
         emulation: value of `CCTRACE_EMULATE`, if costs are charged.
+        libcupti: for a program that brings none itself.
 
     Raises:
         UnusableInputError: a setting of the user and one of ours exclude each other.
@@ -79,6 +82,8 @@ def child_environment(
                 f"--gpu {gpu_mode} needs. Unset it, or record with --gpu stamps"
             )
         variables["CUDA_INJECTION64_PATH"] = str(library)
+        if libcupti is not None:
+            variables.setdefault(LIBCUPTI_VARIABLE, str(libcupti))
     other = base.get("NVTX_INJECTION64_PATH")
     if other:
         notes.append(

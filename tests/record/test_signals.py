@@ -286,3 +286,26 @@ def test_orphans_are_waited_for_as_their_parent_would(cctrace) -> None:
     script = f"(sh -c 'sleep 0.2 & sleep 0.3 &'); (sh -c '(sleep 0.1; exit 9) &'); sleep 1; {zombies}; exit 5"
     done = cctrace.run("record", "-o", "t.parquet", "--", "sh", "-c", script)
     assert (done.returncode, done.stdout) == (5, "0\n")
+
+
+def test_a_parent_that_ignores_its_children_costs_no_exit_code(cctrace) -> None:
+    done = cctrace.start_record(
+        program=("--exit", "7"), preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    )
+    assert _finish(done)[0] == 7
+
+
+def test_stop_and_continue(cctrace, eventually) -> None:
+    """As Ctrl-Z and `fg` do it: everybody in the group stops, and goes on."""
+    recorder, program = _start_server(cctrace, eventually)
+
+    def state(pid: int) -> str:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+    os.killpg(recorder.pid, signal.SIGSTOP)
+    assert eventually(lambda: {state(recorder.pid), state(program)} == {"T"})
+    os.killpg(recorder.pid, signal.SIGCONT)
+    assert eventually(lambda: "T" not in {state(recorder.pid), state(program)})
+    os.kill(recorder.pid, signal.SIGTERM)
+    assert _finish(recorder)[0] == 0
+    assert _signals(cctrace) == ["SIGTERM"]

@@ -39,6 +39,14 @@ def test_cupti_modes_inject(mode: str) -> None:
         _environment({"CUDA_INJECTION64_PATH": "/nsys.so"}, gpu_mode=mode)
 
 
+def test_libcupti_for_programs_that_bring_none() -> None:
+    cupti = Path("/opt/libcupti.so.13")
+    assert _environment({}, gpu_mode="nodes", libcupti=cupti).variables["CCTRACE_LIBCUPTI"] == str(cupti)
+    chosen = {"CCTRACE_LIBCUPTI": "/mine.so"}
+    assert _environment(chosen, gpu_mode="nodes", libcupti=cupti).variables["CCTRACE_LIBCUPTI"] == "/mine.so"
+    assert "CCTRACE_LIBCUPTI" not in _environment({}, libcupti=cupti).variables
+
+
 @pytest.mark.parametrize("mode", ["none", "stamps"])
 def test_other_modes_leave_another_tools_injection_alone(mode: str) -> None:
     result = _environment({"CUDA_INJECTION64_PATH": "/nsys.so"}, gpu_mode=mode)
