@@ -66,6 +66,7 @@ class Steps:
             steps.
         anchor: what begins a step, in words.
         confidence: part (0–1) of the steps that repeat a recent one; None for marks.
+        self_shift: part (0–1) of the calls equal to the call one period earlier; None for marks.
         start_ns: begin of each step.
         end_ns: end of each step: begin of the next mark.
         class_of: class of each step, position in `classes`.
@@ -80,6 +81,7 @@ class Steps:
     origin: str
     anchor: str
     confidence: float | None
+    self_shift: float | None
     start_ns: IntArray
     end_ns: IntArray
     class_of: IntArray
@@ -119,6 +121,7 @@ class _Frame:
     start_ns: IntArray
     end_ns: IntArray
     other_loops: tuple[int, ...] = ()
+    self_shift: float | None = None
 
 
 @dataclass(frozen=True)
@@ -148,7 +151,8 @@ def find_steps(calls: Calls, marks: Marks) -> Steps | NoSteps:
         anchor = find_anchor(calls.pick(rows), boundary_ns)
         if isinstance(anchor, Anchor):
             start, end = anchor.start_ns[:-1], anchor.start_ns[1:]
-            frame = _Frame(pid, tid, "inferred", anchor.description, anchor.confidence, start, end)
+            about = (anchor.description, anchor.confidence)
+            frame = _Frame(pid, tid, "inferred", *about, start, end, self_shift=anchor.self_shift)
             return _classified(frame, calls, None)
         reason = reason or anchor.reason
     return NoSteps(pid, reason)
@@ -193,6 +197,7 @@ def _classified(frame: _Frame, calls: Calls, labels: Labels | None) -> Steps:
         origin=frame.origin,
         anchor=frame.anchor,
         confidence=frame.confidence,
+        self_shift=frame.self_shift,
         start_ns=frame.start_ns,
         end_ns=frame.end_ns,
         class_of=class_of,

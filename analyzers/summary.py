@@ -42,6 +42,7 @@ class StepsSummary(Result):
     origin: str = value("marks, or inferred from the structure of the calls")
     anchor: str = value("what begins a step")
     confidence: float | None = value("part of the inferred steps that repeat a recent one; null for marks")
+    self_shift: float | None = value("part of the calls equal to the call one period earlier; null for marks")
     steps: int = value("all steps")
     excluded: dict[str, int] = field(metadata=about("why steps do not count -> how many"))
     other_loops: int = value("further threads with steps of their own, left out here")
@@ -115,6 +116,7 @@ def _steps(process: Process, steps: Steps, recording: Recording) -> StepsSummary
         origin=steps.origin,
         anchor=steps.anchor,
         confidence=steps.confidence,
+        self_shift=steps.self_shift,
         steps=len(steps),
         excluded={
             word: int(excluded[index]) for index, word in enumerate(EXCLUSIONS) if index and excluded[index]
