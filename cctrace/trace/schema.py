@@ -127,7 +127,7 @@ COLUMNS: Final = (
         "driver API name, kernel symbol, range label or counter name",
         "no name is known",
     ),
-    Column("operation", _words(), "", "what a host call does; see OPERATIONS", "not a host call"),
+    Column("operation", _words(), "", "what a host call does; see OPERATIONS", "no call or synchronization"),
     Column("source", _words(), "", "who saw it; see SOURCES"),
     Column("start_ns", pa.int64(), "ns, CLOCK_MONOTONIC", "begin"),
     Column("duration_ns", pa.int64(), "ns", "end − begin; 0 for instants"),

@@ -13,7 +13,7 @@ MAX_GAP_RATIO: Final = 1.5
 near it: the stamp lies somewhere in the gap, so the gap is its uncertainty."""
 
 WINDOW_NS: Final = 16_000_000_000
-"""Readings within 16 s make one support point, by their median: short enough for a rate that follows temperature."""
+"""Readings within 16 s make one support point, by their median: the rate follows temperature, slowly."""
 
 OUTLIER_NS: Final = 50_000
 """A reading this far from its neighbours' line was interrupted between its two clocks."""
