@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
-SOURCES := cctrace collectors analyzers app tests sample_traces bench
+SOURCES := cctrace collectors analyzers app tests sample_traces bench docs
 NATIVE := $(wildcard collectors/native/*.h collectors/native/*.cpp tests/native/mock/*.h tests/native/mock/*.cpp tests/native/apps/*.cpp)
 PACKAGE_FILES := pyproject.toml CMakeLists.txt $(shell find cctrace collectors analyzers app -name '*.py' -o -name '*.toml' -o -name '*.json' -o -name '*.cpp' -o -name '*.h' -o -name '*.def' 2>/dev/null | grep -v __pycache__)
 
@@ -24,12 +24,13 @@ test: $(VENV)/.tested ## run all tests (no GPU needed) with a coverage report
 test-gpu: $(VENV)/.tested ## run also what needs a real GPU and torch
 	$(RUN) pytest -m gpu
 
+# Types and imports are checked where the four folders are one package: in the installation.
 lint: $(VENV)/.linted ## ruff, mypy --strict, clang-format, import directions
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/clang-format --dry-run --Werror $(NATIVE)
-	$(BIN)/mypy -p cctrace
-	$(BIN)/lint-imports
+	cd $(VENV) && bin/mypy --config-file ../pyproject.toml --cache-dir ../.mypy_cache -p cctrace
+	cd $(VENV) && bin/lint-imports --config ../pyproject.toml --no-cache
 
 format: $(VENV)/.linted ## bring all sources into the house style
 	$(BIN)/ruff check --fix $(SOURCES)
