@@ -133,7 +133,12 @@ void observe_after(const char*, CUresult result, CUstream* stream, A...) {
 inline void observe_after(const char*, CUresult, CUmodule) { names::forget(); }
 inline void observe_after(const char*, CUresult, CUlibrary) { names::forget(); }
 inline void observe_after(const char*, CUresult, CUstream) {}
-inline void observe_after(const char*, CUresult, CUcontext) {}
-inline void observe_after(const char*, CUresult, CUdevice) {}
+inline void observe_after(const char*, CUresult result, CUcontext context) {  // cuCtxDestroy
+  if (result == CUDA_SUCCESS) stamps::on_context_gone(context);
+}
+inline void observe_after(const char*, CUresult result,
+                          CUdevice device) {  // cuDevicePrimaryCtxReset, …Release
+  if (result == CUDA_SUCCESS) stamps::on_primary_context_left(device);
+}
 
 }  // namespace cctrace

@@ -176,11 +176,11 @@ bool start_now() {
   std::lock_guard<std::mutex> lock(g_start_mutex);
   if (g_state != kIdle) return g_state == kRunning;
   g_pid = getpid();
+  if (config().spool) control::attach();
   if (!config().spool || pthread_key_create(&g_thread_key, on_thread_end) || !spool::open(g_image_start_ns)) {
     g_state = kOff;
     return false;
   }
-  control::attach();
   tax::measure();
   g_recording = control::wanted(monotonic_ns());
   if (!start_writer()) {

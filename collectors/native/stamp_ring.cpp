@@ -145,10 +145,14 @@ bool Ring::create(CUcontext context) {
     return false;
   }
   device_ = static_cast<uint16_t>(device);
+  static uint64_t rings = 0;
+  numbering_ = rings++ << 40;
   usable_ = true;
   read_clock();
   return usable_;
 }
+
+void Ring::forget() { *this = Ring(); }
 
 bool Ring::launch(uint32_t payload, CUstream stream) const {
   return usable_ && launch_into(kernel_, memory_, kCapacity - 1, payload, stream);
@@ -202,7 +206,7 @@ void Ring::read() {
           static_cast<uint8_t>((e.payload & kEnd ? kStampEnd : 0) | (e.payload & kEager ? kEagerStamp : 0));
       r.start_ns = r.end_ns = e.time;
       r.object = e.payload & kTagMask;
-      r.bytes = taken_;
+      r.bytes = numbering_ + taken_;
       r.device = device_;
       records.push_back(r);
       taken_++;

@@ -19,7 +19,11 @@ class Ring {
   // cannot do it.
   bool create(CUcontext context);
 
+  // The context is gone, and with it all that was made in it.
+  void forget();
+
   CUcontext context() const { return context_; }
+  uint16_t device() const { return device_; }
   bool usable() const { return usable_; }
 
   // Puts a stamp on a stream, or into the graph that it captures. The ring's context is the caller's current
@@ -44,6 +48,7 @@ class Ring {
   CUdeviceptr memory_ = 0;  // the ring, and behind it a second one of a single entry for reading the clock
   uint16_t device_ = 0xffff;
   uint64_t taken_ = 0;
+  uint64_t numbering_ = 0;  // added to indices, so that those of a later ring of the same device come after
   bool usable_ = false;
 };
 

@@ -63,9 +63,10 @@ Ring* ring_for(CUstream stream, bool may_create) {
   const CUcontext context = context_of(stream);
   if (!context) return nullptr;
   Ring* ring = find_ring(context);
-  if (!ring && may_create && !graphs::captures_active() && g_ring_count < kMaxContexts) {
-    ring = &g_rings[g_ring_count++];
-    ring->create(context);
+  if (!ring && may_create && !graphs::captures_active()) {
+    ring = find_ring(nullptr);  // of a context that is gone
+    if (!ring && g_ring_count < kMaxContexts) ring = &g_rings[g_ring_count++];
+    if (ring) ring->create(context);
   }
   return ring && ring->usable() ? ring : nullptr;
 }
@@ -219,6 +220,25 @@ void on_streams_ending() {
 void on_contexts_ending() {
   on_streams_ending();
   if (enabled()) on_tick();
+}
+
+void on_context_gone(CUcontext context) {
+  if (!enabled() || !context) return;
+  std::lock_guard<std::mutex> lock(g_mutex);
+  Ring* ring = find_ring(context);
+  if (ring) ring->forget();
+}
+
+void on_primary_context_left(CUdevice device) {
+  using State = CUresult (*)(CUdevice, unsigned*, int*);
+  static const auto state = driver::function<State>("cuDevicePrimaryCtxGetState");
+  unsigned flags = 0;
+  int active = 0;
+  if (!enabled() || !state || state(device, &flags, &active) != CUDA_SUCCESS || active) return;
+  std::lock_guard<std::mutex> lock(g_mutex);
+  for (int i = 0; i < g_ring_count; i++) {
+    if (g_rings[i].context() && g_rings[i].device() == static_cast<uint16_t>(device)) g_rings[i].forget();
+  }
 }
 
 void on_tick() {

@@ -37,5 +37,9 @@ void on_streams_ending();
 // A context may go away now: read what its ring still holds.
 void on_contexts_ending();
 
+// It is gone, and its handle may come again: what we had in it is forgotten.
+void on_context_gone(CUcontext context);
+void on_primary_context_left(CUdevice device);  // gone if nobody else holds it
+
 }  // namespace stamps
 }  // namespace cctrace
