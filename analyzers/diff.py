@@ -12,7 +12,7 @@ from cctrace.analyzers.differences import (
     call_differences,
     field_differences,
 )
-from cctrace.analyzers.gpu import GpuBusy, busy_of
+from cctrace.analyzers.gpu import GpuBusy
 from cctrace.analyzers.graphs import Graphs, graphs_of
 from cctrace.analyzers.loading import Recording
 from cctrace.analyzers.provenance import Provenance, provenance_of
@@ -21,7 +21,7 @@ from cctrace.analyzers.scope import Scope
 from cctrace.analyzers.spread import Spread, spread
 from cctrace.analyzers.stalls import stalls_of
 from cctrace.analyzers.submissions import submissions_of
-from cctrace.analyzers.summary import outside_calls_us
+from cctrace.analyzers.summary import gpu_busy, outside_calls_us
 from cctrace.analyzers.tolls import Account, account_of
 from cctrace.analyzers.verdicts import comparison_warnings, headline_of, statements_of
 
@@ -195,7 +195,7 @@ def _arm(arm: Arm, number: int, scope: Scope) -> ArmResult:
         graphs=graphs_of(scope),
         wait_us_per_step=stalls_of(scope).step_thread_us_per_step,
         outside_calls_us_per_step=outside_calls_us(scope),
-        gpu=busy_of(arm.process.gpu, scope.start_ns, scope.end_ns, arm.recording.metadata.collector),
+        gpu=gpu_busy(arm.recording, arm.process, scope),
     )
 
 

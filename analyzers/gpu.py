@@ -77,7 +77,9 @@ def gpu_rows_from(table: pa.Table) -> GpuRows:
     return rows.pick((kind >= 0) & ((kind != _RANGE) | rows.stamped))
 
 
-def busy_of(rows: GpuRows, start_ns: IntArray, end_ns: IntArray, collector: Collector) -> GpuBusy:
+def busy_of(
+    rows: GpuRows, start_ns: IntArray, end_ns: IntArray, collector: Collector, *, distorted: bool = False
+) -> GpuBusy:
     """How busy the GPU was within steps.
 
     Args:
@@ -85,28 +87,24 @@ def busy_of(rows: GpuRows, start_ns: IntArray, end_ns: IntArray, collector: Coll
         start_ns: begin of each step, sorted.
         end_ns: end of each step.
         collector: how the recording was made.
+        distorted: CUPTI lengthened the steps.
     """
     if not len(start_ns):
         return _unknown("there are no steady steps")
-    cupti = rows.pick(~rows.stamped)
-    if len(cupti):
-        busy = _busy_ns(cupti, start_ns, end_ns)
-        slowed = (
-            "CUPTI lengthens the steps, so the share is too low" if collector.timing == "distorted" else None
-        )
-        return _known(busy, end_ns - start_ns, "cupti", slowed)
-    graphs = rows.pick(rows.kind == _GRAPH)
-    if len(graphs):
-        busy = _busy_ns(graphs, start_ns, end_ns)
+    period = end_ns - start_ns
+    busy = _busy_ns(rows.pick(~rows.stamped), start_ns, end_ns)
+    if busy.any():
+        slowed = "CUPTI lengthens the steps, so the share is too low" if distorted else None
+        return _known(busy, period, "cupti", slowed)
+    busy = _busy_ns(rows.pick(rows.kind == _GRAPH), start_ns, end_ns)
+    if busy.any():
         caveat = "from the first to the last node of each graph; work outside of graphs is not seen"
-        return _known(busy, end_ns - start_ns, "graph stamps", caveat)
-    ranges = rows.pick(rows.kind == _RANGE)
-    if len(ranges):
-        busy = _busy_ns(ranges, start_ns, end_ns)
+        return _known(busy, period, "graph stamps", caveat)
+    busy = _busy_ns(rows.pick(rows.kind == _RANGE), start_ns, end_ns)
+    if busy.any():
         sampled = busy > 0
-        if sampled.any():
-            caveat = f"first to last kernel of {int(sampled.sum())} sampled steps, gaps included"
-            return _known(busy[sampled], (end_ns - start_ns)[sampled], "eager stamps", caveat)
+        caveat = f"first to last kernel of {int(sampled.sum())} sampled steps, gaps included"
+        return _known(busy[sampled], period[sampled], "eager stamps", caveat)
     return _unknown(_why_no_rows(rows, collector.gpu_mode))
 
 
@@ -129,8 +127,10 @@ def _known(busy_ns: FloatArray, period_ns: IntArray, source: str, caveat: str | 
 
 def _busy_ns(rows: GpuRows, start_ns: IntArray, end_ns: IntArray) -> FloatArray:
     """Busy nanoseconds of each step, mean over the devices that occur."""
-    devices = np.unique(rows.device)
     busy = np.zeros(len(start_ns), np.float64)
+    if not len(rows):
+        return busy
+    devices = np.unique(rows.device)
     for device in devices:
         own = rows.device == device
         busy += covered_ns(rows.start_ns[own], rows.end_ns[own], start_ns, end_ns)

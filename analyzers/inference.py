@@ -31,6 +31,9 @@ MIN_STEPS: Final = 5
 """Fewer repetitions than this are no structure."""
 MIN_BOUNDARY_SHARE: Final = 0.9
 """Part of the candidate's stretches that must hold a copy to the host or a synchronization."""
+ENOUGH_VOTES: Final = 16
+"""More different calls than this say no more: vLLM's steps have 10 to 21. Without a bound, a short phase with
+many kernels of its own would outvote a long one with few."""
 COUNT_TOLERANCE: Final = 0.02
 """Two calls come equally often if their counts differ by no more (first and last step, rare extra calls)."""
 SIMILAR: Final = 0.8
@@ -268,7 +271,7 @@ def _tolerance(count: int) -> float:
 
 def _weight(candidate: _Candidate) -> float:
     """Calls explained as coming once a step. By votes alone, kernels of prefill steps would win."""
-    return float(candidate.votes * candidate.count)
+    return float(min(candidate.votes, ENOUGH_VOTES) * candidate.count)
 
 
 def _positions(sequence: _Sequence, candidate: _Candidate) -> IntArray:

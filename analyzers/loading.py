@@ -24,8 +24,9 @@ class Recording:
 
     @property
     def distorted(self) -> bool:
-        """Whether the recording's host times must not be used for own costs."""
-        return self.metadata.collector.timing == "distorted"
+        """Whether the recording's host times must not be used for own costs: CUPTI was active."""
+        timing = self.metadata.collector.timing
+        return timing == "distorted" or (timing is None and bool((~self.gpu.stamped).any()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from cctrace.analyzers.columns import BoolArray, IntArray
 from cctrace.analyzers.inference import Anchor, find_anchor
 from cctrace.analyzers.marks import Marks
 from cctrace.analyzers.phases import phase_of
-from cctrace.analyzers.steady import STEADY, exclusions, set_up_steps
+from cctrace.analyzers.steady import PAUSE_FACTOR, STEADY, exclusions, set_up_steps
 from cctrace.analyzers.structure import NO_BATCH, SAME_PHASE, Structure, step_of, structure_of
 
 Labels = np.ndarray[tuple[int], np.dtype[np.object_]]
@@ -26,6 +26,12 @@ THREADS_TRIED: Final = 4
 """Busiest threads whose calls are searched for steps: a thread that only loads weights can be the busiest."""
 MAX_LABELS: Final = 48
 """Labels told apart; those of prefill steps can hold numbers of tokens and be different in every step."""
+MIN_DECODE_SHARE: Final = 0.5
+"""The most frequent structure is taken for decode if it has this part of the steps: each request decodes many
+times and is prefilled once."""
+MIN_DECODE_TIME_SHARE: Final = 0.1
+"""And if it takes this part of the time: in a benchmark of many small loops the most frequent one means
+nothing."""
 SHAPE_STEPS: Final = 64
 """Steps of a class that its description is taken from."""
 MIN_MARKS: Final = 2
@@ -187,7 +193,9 @@ def _classified(frame: _Frame, calls: Calls, labels: Labels | None) -> Steps:
     submitting, rows = busy[0] if busy else (frame.tid, slice(0, 0))
     own_calls, own_step = calls.pick(rows), step[rows]
     steps = len(frame.start_ns)
-    class_of, classes = _classes(structure_of(own_calls, own_step, steps), labels, own_calls, own_step)
+    period_ns = frame.end_ns - frame.start_ns
+    structure = structure_of(own_calls, own_step, steps)
+    class_of, classes = _classes(structure, labels, own_calls, own_step, period_ns)
     allocates, captures = set_up_steps(own_calls, own_step, steps)
     return Steps(
         pid=frame.pid,
@@ -201,7 +209,7 @@ def _classified(frame: _Frame, calls: Calls, labels: Labels | None) -> Steps:
         start_ns=frame.start_ns,
         end_ns=frame.end_ns,
         class_of=class_of,
-        exclusion=exclusions(class_of, frame.end_ns - frame.start_ns, allocates, captures),
+        exclusion=exclusions(class_of, period_ns, allocates, captures),
         classes=classes,
     )
 
@@ -211,6 +219,7 @@ def _classes(
     labels: Labels | None,
     calls: Calls,
     step: IntArray,
+    period_ns: IntArray,
 ) -> tuple[IntArray, tuple[StepClass, ...]]:
     """Labels that name a phase are classes of their own; all else is told apart by structure and batch."""
     steps = len(structure.cluster)
@@ -225,18 +234,34 @@ def _classes(
     rows = np.stack([label_of.reshape(-1), cluster, batch], axis=1)
     values, class_of = np.unique(rows, axis=0, return_inverse=True)
     class_of = class_of.reshape(-1)
+    dominant = _dominates(structure, period_ns)
     classes = []
     for number, (label, group, size) in enumerate(values):
         text, phase = str(words[label]), phases[label]
         if phase != "unknown":
             classes.append(StepClass(text, phase, "label", NO_BATCH, ""))
             continue
-        alike = group > 0 and structure.likeness[group - 1] >= SAME_PHASE
+        phase = _guess(structure, int(group), dominant=dominant)
         shape = _shape(calls, step, class_of == number)
         name = f"{text}: {shape}" if text else shape
         known_by = structure.batch_known_by if size != NO_BATCH else ""
-        classes.append(StepClass(name, "decode" if alike else "other", "structure", int(size), known_by))
+        classes.append(StepClass(name, phase, "structure", int(size), known_by))
     return class_of, tuple(classes)
+
+
+def _dominates(structure: Structure, period_ns: IntArray) -> bool:
+    """Whether the most frequent structure is frequent enough to be taken for decode steps."""
+    likeness = np.concatenate((structure.likeness, [0.0]))
+    alike = likeness[structure.cluster] >= SAME_PHASE
+    typical = np.minimum(period_ns, PAUSE_FACTOR * np.median(period_ns)) if len(period_ns) else period_ns
+    time_share = float(typical[alike].sum() / max(float(typical.sum()), 1.0))
+    return bool(alike.mean() >= MIN_DECODE_SHARE and time_share >= MIN_DECODE_TIME_SHARE)
+
+
+def _guess(structure: Structure, group: int, *, dominant: bool) -> str:
+    if not dominant:
+        return "unknown"
+    return "decode" if group > 0 and structure.likeness[group - 1] >= SAME_PHASE else "other"
 
 
 def _frequent(texts: Texts) -> Texts:

@@ -128,8 +128,14 @@ def _steps(process: Process, steps: Steps, recording: Recording) -> StepsSummary
         outside_calls_us_per_step=outside_calls_us(scope),
         graphs=graphs_of(scope),
         copies=copies_of(scope),
-        gpu=busy_of(process.gpu, scope.start_ns, scope.end_ns, recording.metadata.collector),
+        gpu=gpu_busy(recording, process, scope),
     )
+
+
+def gpu_busy(recording: Recording, process: Process, scope: Scope) -> GpuBusy:
+    """How busy the GPU was in the steps of a scope."""
+    collector = recording.metadata.collector
+    return busy_of(process.gpu, scope.start_ns, scope.end_ns, collector, distorted=recording.distorted)
 
 
 def class_summaries(steps: Steps) -> tuple[ClassSummary, ...]:

@@ -17,6 +17,7 @@ from cctrace.analyzers.copies import size_bucket
 from cctrace.analyzers.results import Result, about, microseconds, value
 from cctrace.analyzers.scope import Scope
 from cctrace.analyzers.submissions import own_cost_ns
+from cctrace.trace.schema import MEMORY_KINDS
 
 _COPY_NUMBERS = tuple(CATEGORY[word] for word in COPY_CATEGORIES)
 
@@ -105,11 +106,14 @@ def account_of(off: Scope, on: Scope) -> Account:
 
 
 def _kinds(scope: Scope, category: int) -> dict[int, _Own]:
-    """The calls of a category that did not wait, copies by power-of-two size."""
+    """The calls of a category that did not wait, copies by power-of-two size and host memory."""
     rows = np.flatnonzero((scope.category == category) & ~scope.waited)
     by_size = category in _COPY_NUMBERS
-    bucket = size_bucket(scope.calls.bytes[rows]) if by_size else np.zeros(len(rows), np.int64)
-    return {int(number): _own(scope, rows[bucket == number]) for number in np.unique(bucket)}
+    kind: IntArray = np.zeros(len(rows), np.int64)
+    if by_size:
+        memory = scope.calls.host_memory[rows].astype(np.int64) + 1
+        kind = size_bucket(scope.calls.bytes[rows]) * (len(MEMORY_KINDS) + 1) + memory
+    return {int(number): _own(scope, rows[kind == number]) for number in np.unique(kind)}
 
 
 def _own(scope: Scope, rows: IntArray) -> _Own:

@@ -3,6 +3,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -260,3 +261,47 @@ def test_covered_time_is_the_union(intervals: list[tuple[int, int]], borders: li
     busy = {tick for start, length in intervals for tick in range(start, start + length)}
     expected = [len(busy & set(range(a, b))) for a, b in pairwise(edges)]
     assert found.tolist() == expected
+
+
+def test_gpu_rows_elsewhere_do_not_make_the_steps_idle() -> None:
+    graphs = build(replace(EXACT, marks="", execution="graph", gpu_rows="stamps"))
+    eager = build(replace(EXACT, marks="", execution="eager", start_ns=1_000_100_000_000, steps=60))
+    both = replace(graphs, table=pa.concat_tables([graphs.table, eager.table]))
+
+    steps = summarize(recording(both)).processes[0].steps
+
+    assert steps is not None
+    assert steps.graphs.execution == "eager"
+    assert steps.gpu.busy_share is None
+    assert steps.gpu.cannot_tell_because == "no GPU row lies within the steady steps"
+
+
+def test_rows_of_cupti_mean_distorted_times_even_if_nobody_says_so() -> None:
+    summary = summary_of(replace(EXACT, gpu_rows="nodes"))
+
+    assert summary.provenance.warnings == ("distorted",)
+
+
+def test_many_small_loops_are_not_called_decode() -> None:
+    loops = [
+        build(
+            replace(
+                EXACT,
+                marks="",
+                execution="eager",
+                kernels_per_layer=size,
+                layers=1,
+                steps=30,
+                start_ns=10**12 + 10**8 * size,
+            )
+        )
+        for size in (1, 20, 60, 200)
+    ]
+    together = replace(loops[0], table=pa.concat_tables([one.table for one in loops]))
+
+    summary = summarize(recording(together))
+
+    steps = summary.processes[0].steps
+    assert steps is not None
+    assert {one.phase for one in steps.classes} == {"unknown"}
+    assert summary.headline.startswith("A step takes")
