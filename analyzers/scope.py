@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -11,7 +12,7 @@ from cctrace.analyzers.calls import Calls
 from cctrace.analyzers.categories import category_of
 from cctrace.analyzers.columns import BoolArray, IntArray
 from cctrace.analyzers.steps import Steps
-from cctrace.analyzers.structure import step_of
+from cctrace.analyzers.structure import rows_within
 from cctrace.analyzers.waiting import waited_in_effect
 
 TYPICAL_PERCENTILES: Final = (10, 90)
@@ -51,6 +52,14 @@ class Scope:
         """Length of each chosen step."""
         return self.end_ns - self.start_ns
 
+    @cached_property
+    def rows_of(self) -> dict[int, IntArray]:
+        """Category number → positions of its calls, for the categories that occur."""
+        # Few values: a stable sort of bytes is a radix sort.
+        order = np.argsort(self.category.astype(np.int8), kind="stable")
+        numbers, first = np.unique(self.category[order], return_index=True)
+        return dict(zip(numbers.tolist(), np.split(order, first[1:]), strict=True)) if len(numbers) else {}
+
     def per_step(self, amount: float) -> float:
         """An amount over all chosen steps, per step; 0 without steps."""
         return float(amount) / self.steps if self.steps else 0.0
@@ -77,16 +86,17 @@ def typical_scope_of(calls: Calls, steps: Steps, number: int) -> Scope:
 def scope_of_steps(calls: Calls, steps: Steps, chosen: IntArray) -> Scope:
     """The calls within chosen steps (sorted positions)."""
     start_ns, end_ns = steps.start_ns[chosen], steps.end_ns[chosen]
-    step = step_of(calls, start_ns, end_ns)
-    inside = (step >= 0) & ~np.isin(calls.tid, steps.other_loops)
-    picked = calls.pick(inside)
-    category = category_of(picked)
+    rows, step = rows_within(calls, start_ns, end_ns)
+    if steps.other_loops:
+        own = ~np.isin(calls.tid[rows], steps.other_loops)
+        rows, step = rows[own], step[own]
+    picked = calls.pick(rows)
     return Scope(
         calls=picked,
-        category=category,
+        category=category_of(picked),
         waited=waited_in_effect(picked),
         on_step_thread=picked.tid == steps.submitting_tid,
-        step=step[inside],
+        step=step,
         start_ns=start_ns,
         end_ns=end_ns,
     )

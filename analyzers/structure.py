@@ -45,15 +45,24 @@ class Structure:
 def step_of(calls: Calls, start_ns: IntArray, end_ns: IntArray) -> IntArray:
     """Index of the step in which each call begins, −1 outside; steps are sorted and do not overlap."""
     step = np.full(len(calls), -1, np.int64)
+    rows, of_row = rows_within(calls, start_ns, end_ns)
+    step[rows] = of_row
+    return step
+
+
+def rows_within(calls: Calls, start_ns: IntArray, end_ns: IntArray) -> tuple[IntArray, IntArray]:
+    """Positions of the calls that begin within steps, and the step of each; order of the calls is kept."""
     numbers = np.arange(len(start_ns))
+    found: list[IntArray] = [np.zeros(0, np.int64)]
+    steps: list[IntArray] = [np.zeros(0, np.int64)]
     for _, _, rows in calls.threads:
         # Calls of a thread are sorted, so a step is a stretch of them: cheaper than a search for every call.
         first = np.searchsorted(calls.start_ns[rows], start_ns)
-        behind = np.maximum(np.searchsorted(calls.start_ns[rows], end_ns), first)
-        positions = np.repeat(first - np.cumsum(np.concatenate(([0], (behind - first)[:-1]))), behind - first)
-        positions += np.arange(len(positions))
-        step[rows][positions] = np.repeat(numbers, behind - first)
-    return step
+        length = np.maximum(np.searchsorted(calls.start_ns[rows], end_ns), first) - first
+        before = np.cumsum(length) - length
+        found.append(np.repeat(first - before + rows.start, length) + np.arange(int(length.sum())))
+        steps.append(np.repeat(numbers, length))
+    return np.concatenate(found), np.concatenate(steps)
 
 
 def structure_of(calls: Calls, step: IntArray, steps: int) -> Structure:

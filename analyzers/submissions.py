@@ -51,10 +51,7 @@ class Submissions(Result):
 
 def submissions_of(scope: Scope, *, distorted: bool = False) -> Submissions:
     """Counts and own costs of the calls in a scope; `distorted` host times give no own costs."""
-    costs = [
-        _cost(scope, number, rows, distorted=distorted)
-        for number, rows in rows_by_category(scope.category).items()
-    ]
+    costs = [_cost(scope, number, rows, distorted=distorted) for number, rows in scope.rows_of.items()]
     groups = (WORK, ORDER, WAIT, QUERY, "memory", "capture")
     costs.sort(key=lambda cost: (groups.index(cost.group), -cost.per_step, cost.category))
     totals = {group: sum(cost.per_step for cost in costs if cost.group == group) for group in groups}
@@ -65,13 +62,6 @@ def submissions_of(scope: Scope, *, distorted: bool = False) -> Submissions:
         queries_per_step=totals[QUERY],
         categories=tuple(costs),
     )
-
-
-def rows_by_category(category: IntArray) -> dict[int, IntArray]:
-    """Category number -> positions of its calls, for the categories that occur."""
-    order = np.argsort(category.astype(np.int8), kind="stable")  # radix sort: few values
-    numbers, first = np.unique(category[order], return_index=True)
-    return dict(zip(numbers.tolist(), np.split(order, first[1:]), strict=True)) if len(numbers) else {}
 
 
 def _cost(scope: Scope, number: int, rows: IntArray, *, distorted: bool) -> CallCost:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cctrace.analyzers.categories import CATEGORIES, CATEGORY, COPY_CATEGORIES, ORDER, WORK, group_of
-from cctrace.analyzers.columns import BoolArray, IntArray
+from cctrace.analyzers.columns import IntArray
 from cctrace.analyzers.copies import size_bucket
 from cctrace.analyzers.results import Result, about, microseconds, value
 from cctrace.analyzers.scope import Scope
@@ -90,30 +90,37 @@ class _Own:
 
 def account_of(off: Scope, on: Scope) -> Account:
     """Takes the difference of two scopes' mean steps apart."""
-    tolls = [_toll(category, off, on) for category in CATEGORIES if group_of(category) in (WORK, ORDER)]
-    met = [toll for toll in tolls if toll.off_per_step or toll.on_per_step]
-    met.sort(key=lambda toll: (-abs(toll.raw_toll_us_per_step), -toll.on_per_step))
+    names = [category for category in CATEGORIES if group_of(category) in (WORK, ORDER)]
+    met = [name for name in names if CATEGORY[name] in off.rows_of or CATEGORY[name] in on.rows_of]
+    sums = {name: _sums(CATEGORY[name], off, on) for name in met}
+    tolls = [_toll(name, sums[name], off, on) for name in met]
+    tolls.sort(key=lambda toll: (-abs(toll.raw_toll_us_per_step), -toll.on_per_step))
     waits = _waits(off, on)
-    toll_us = sum(toll.raw_toll_us_per_step for toll in met)
+    toll_us = sum(toll.raw_toll_us_per_step for toll in tolls)
     wait_us = sum(wait.difference_us_per_step for wait in waits if wait.thread == "step")
+    other_counts_us = microseconds(sum(one.other_counts_ns for one in sums.values()))
     return Account(
-        tolls=tuple(met),
+        tolls=tuple(tolls),
         toll_us_per_step=toll_us,
         waits=tuple(waits),
         wait_us_per_step=wait_us,
-        unexplained=_unexplained(off, on, toll_us, wait_us),
+        unexplained=_unexplained(off, on, toll_us, wait_us, other_counts_us),
     )
 
 
 def _kinds(scope: Scope, category: int) -> dict[int, _Own]:
     """The calls of a category that did not wait, copies by power-of-two size and host memory."""
-    rows = np.flatnonzero((scope.category == category) & ~scope.waited)
-    by_size = category in _COPY_NUMBERS
-    kind: IntArray = np.zeros(len(rows), np.int64)
-    if by_size:
-        memory = scope.calls.host_memory[rows].astype(np.int64) + 1
-        kind = size_bucket(scope.calls.bytes[rows]) * (len(MEMORY_KINDS) + 1) + memory
+    rows = _rows(scope, category)
+    rows = rows[~scope.waited[rows]]
+    if category not in _COPY_NUMBERS:
+        return {0: _own(scope, rows)} if len(rows) else {}
+    memory = scope.calls.host_memory[rows].astype(np.int64) + 1
+    kind = size_bucket(scope.calls.bytes[rows]) * (len(MEMORY_KINDS) + 1) + memory
     return {int(number): _own(scope, rows[kind == number]) for number in np.unique(kind)}
+
+
+def _rows(scope: Scope, category: int) -> IntArray:
+    return scope.rows_of.get(category, np.zeros(0, np.int64))
 
 
 def _own(scope: Scope, rows: IntArray) -> _Own:
@@ -131,38 +138,59 @@ class _Waiting:
 
     @classmethod
     def of(cls, scope: Scope, category: int, *, own: bool) -> _Waiting:
-        rows = scope.waited & (scope.category == category) & (scope.on_step_thread == own)
+        rows = _rows(scope, category)
+        rows = rows[scope.waited[rows] & (scope.on_step_thread[rows] == own)]
         waited_ns = float(scope.calls.duration_ns[rows].sum())
-        return cls(scope.per_step(float(rows.sum())), microseconds(scope.per_step(waited_ns)))
+        return cls(scope.per_step(len(rows)), microseconds(scope.per_step(waited_ns)))
 
 
 _NOTHING = _Own(0, 0, None, 0.0)
 
 
-def _toll(category: str, off: Scope, on: Scope) -> Toll:
-    number = CATEGORY[category]
-    off_kinds, on_kinds = _kinds(off, number), _kinds(on, number)
-    own, other, calls, added_ns = 0.0, 0.0, 0.0, 0.0
-    for kind in off_kinds.keys() | on_kinds.keys():
+@dataclass
+class _Sums:
+    """One category, over its kinds of calls; times per step unless said otherwise."""
+
+    own_ns: float = 0.0
+    other_ns: float = 0.0
+    common_calls: float = 0.0
+    added_ns: float = 0.0
+    other_counts_ns: float = 0.0
+
+
+def _sums(category: int, off: Scope, on: Scope) -> _Sums:
+    sums = _Sums()
+    off_kinds, on_kinds = _kinds(off, category), _kinds(on, category)
+    for kind in sorted(off_kinds.keys() | on_kinds.keys()):
         first, second = off_kinds.get(kind, _NOTHING), on_kinds.get(kind, _NOTHING)
+        off_calls, on_calls = off.per_step(first.own_thread_calls), on.per_step(second.own_thread_calls)
         if first.cost_ns is None or second.cost_ns is None:
+            sums.other_counts_ns += on.per_step(second.own_thread_ns) - off.per_step(first.own_thread_ns)
             continue
-        difference = second.cost_ns - first.cost_ns
-        own += _common(off, on, first.own_thread_calls, second.own_thread_calls) * difference
-        other += _common(off, on, _others(first), _others(second)) * difference
-        common = _common(off, on, first.calls, second.calls)
-        calls, added_ns = calls + common, added_ns + common * difference
-    off_rows, on_rows = off.category == number, on.category == number
+        difference, own_calls = second.cost_ns - first.cost_ns, min(off_calls, on_calls)
+        calls = min(off.per_step(first.calls), on.per_step(second.calls))
+        sums.own_ns += own_calls * difference
+        sums.other_ns += min(off.per_step(_others(first)), on.per_step(_others(second))) * difference
+        sums.common_calls += calls
+        sums.added_ns += calls * difference
+        sums.other_counts_ns += (on_calls - own_calls) * second.cost_ns
+        sums.other_counts_ns -= (off_calls - own_calls) * first.cost_ns
+    return sums
+
+
+def _toll(category: str, sums: _Sums, off: Scope, on: Scope) -> Toll:
+    number = CATEGORY[category]
+    off_rows, on_rows = _rows(off, number), _rows(on, number)
     return Toll(
         category=category,
-        off_per_step=off.per_step(float(off_rows.sum())),
-        on_per_step=on.per_step(float(on_rows.sum())),
+        off_per_step=off.per_step(len(off_rows)),
+        on_per_step=on.per_step(len(on_rows)),
         off_own_cost_us=_category_cost(off, off_rows),
         on_own_cost_us=_category_cost(on, on_rows),
-        toll_us=microseconds(added_ns / calls) if calls else None,
-        raw_toll_us_per_step=microseconds(own),
-        other_threads_raw_toll_us_per_step=microseconds(other),
-        cannot_tell_because=None if calls else _why_no_toll(off, off_rows, on, on_rows),
+        toll_us=microseconds(sums.added_ns / sums.common_calls) if sums.common_calls else None,
+        raw_toll_us_per_step=microseconds(sums.own_ns),
+        other_threads_raw_toll_us_per_step=microseconds(sums.other_ns),
+        cannot_tell_because=None if sums.common_calls else _why_no_toll(off, off_rows, on, on_rows),
     )
 
 
@@ -170,20 +198,15 @@ def _others(kind: _Own) -> int:
     return kind.calls - kind.own_thread_calls
 
 
-def _common(off: Scope, on: Scope, off_calls: int, on_calls: int) -> float:
-    """Calls per step that both arms make."""
-    return min(off.per_step(off_calls), on.per_step(on_calls))
-
-
-def _category_cost(scope: Scope, rows: BoolArray) -> float | None:
+def _category_cost(scope: Scope, rows: IntArray) -> float | None:
     cost = own_cost_ns(scope.calls.duration_ns[rows], scope.waited[rows])
     return None if cost is None else microseconds(cost)
 
 
-def _why_no_toll(off: Scope, off_rows: BoolArray, on: Scope, on_rows: BoolArray) -> str:
-    if not off_rows.any():
+def _why_no_toll(off: Scope, off_rows: IntArray, on: Scope, on_rows: IntArray) -> str:
+    if not len(off_rows):
         return "only the on arm makes this call"
-    if not on_rows.any():
+    if not len(on_rows):
         return "only the off arm makes this call"
     for scope, rows, arm in ((off, off_rows, "off"), (on, on_rows, "on")):
         if scope.waited[rows].all():
@@ -214,9 +237,8 @@ def _wait(category: str, thread: str, off: _Waiting, on: _Waiting) -> WaitDiffer
     )
 
 
-def _unexplained(off: Scope, on: Scope, toll_us: float, wait_us: float) -> Unexplained:
+def _unexplained(off: Scope, on: Scope, toll_us: float, wait_us: float, other_counts: float) -> Unexplained:
     off_line, on_line = _time_line(off), _time_line(on)
-    other_counts = _other_counts_us(off, on)
     submitted = on_line.submitted_us - off_line.submitted_us
     return Unexplained(
         total_us_per_step=on_line.period_us - off_line.period_us - toll_us - wait_us,
@@ -249,21 +271,3 @@ def _time_line(scope: Scope) -> _TimeLine:
     return _TimeLine(
         *(microseconds(scope.per_step(part)) for part in (period, submitted, waited, other, outside))
     )
-
-
-def _other_counts_us(off: Scope, on: Scope) -> float:
-    """Own cost of the submissions that one arm makes more often than the other, on the submitting thread."""
-    total = 0.0
-    for category in CATEGORIES:
-        if group_of(category) not in (WORK, ORDER):
-            continue
-        off_kinds, on_kinds = _kinds(off, CATEGORY[category]), _kinds(on, CATEGORY[category])
-        for kind in off_kinds.keys() | on_kinds.keys():
-            first, second = off_kinds.get(kind, _NOTHING), on_kinds.get(kind, _NOTHING)
-            off_calls, on_calls = off.per_step(first.own_thread_calls), on.per_step(second.own_thread_calls)
-            if first.cost_ns is not None and second.cost_ns is not None:
-                common = min(off_calls, on_calls)
-                total += (on_calls - common) * second.cost_ns - (off_calls - common) * first.cost_ns
-            else:
-                total += on.per_step(second.own_thread_ns) - off.per_step(first.own_thread_ns)
-    return microseconds(total)
