@@ -6,9 +6,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from cctrace.cli import main
 
 FAKE_PROGRAM = Path(__file__).with_name("fake_program.py")
 TIMEOUT_S = 60.0
@@ -41,7 +45,7 @@ class Cctrace:
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self.folder = folder
         self.environment = environment
-        self.processes: list[subprocess.Popen[str]] = []
+        self.processes: list[subprocess.Popen[Any]] = []
 
     def argv(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "cctrace.cli", *arguments]
@@ -102,6 +106,42 @@ def cctrace(tmp_path: Path, environment: dict[str, str]) -> Iterator[Cctrace]:
     for path in tmp_path.glob("*.pid"):  # fake programs that outlived their recorder
         with contextlib.suppress(ProcessLookupError, ValueError):
             os.kill(int(path.read_text()), signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command printed, and its exit code."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def in_process(
+    environment: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Iterator[Callable[..., Said]]:
+    """Runs the command line without a process of its own; for commands that start nothing."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    for name in set(os.environ) - set(environment):
+        monkeypatch.delenv(name)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> Said:
+        monkeypatch.setattr(sys, "argv", ["cctrace", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capsys.readouterr()
+        code = ended.value.code
+        return Said(code if isinstance(code, int) else 1, printed.out, printed.err)
+
+    yield run
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def eventually(condition: Callable[[], object], timeout_s: float = 20.0) -> bool:

@@ -21,8 +21,8 @@ def test_help_lists_every_command(cctrace) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help(cctrace, name: str) -> None:
-    done = cctrace.run(name, "--help")
+def test_every_command_has_help(in_process, name: str) -> None:
+    done = in_process(name, "--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert f"cctrace {name}" in done.stdout
 
@@ -38,8 +38,8 @@ def test_help_loads_nothing_heavy(environment: dict[str, str]) -> None:
     assert done.stdout == "[]\n"
 
 
-def test_version(cctrace) -> None:
-    assert cctrace.run("--version").stdout == f"cctrace {__version__}\n"
+def test_version(in_process) -> None:
+    assert in_process("--version").stdout == f"cctrace {__version__}\n"
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_version(cctrace) -> None:
         (("record", "--steps", "many", "--", "true"), "--steps"),
     ],
 )
-def test_errors_are_one_line_and_exit_2(cctrace, arguments: tuple[str, ...], said: str) -> None:
-    done = cctrace.run(*arguments)
+def test_errors_are_one_line_and_exit_2(in_process, arguments: tuple[str, ...], said: str) -> None:
+    done = in_process(*arguments)
     assert done.returncode == 2
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
@@ -65,9 +65,9 @@ def test_errors_are_one_line_and_exit_2(cctrace, arguments: tuple[str, ...], sai
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + bytes(1000) + b"PAR1", b"a,b\n1,2\n"])
-def test_files_that_are_no_trace(cctrace, content: bytes) -> None:
-    (cctrace.folder / "x.parquet").write_bytes(content)
-    done = cctrace.run("info", "x.parquet")
+def test_files_that_are_no_trace(in_process, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.parquet").write_bytes(content)
+    done = in_process("info", "x.parquet")
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert "x.parquet" in line
@@ -96,10 +96,10 @@ def test_a_closed_pipe_is_no_error(cctrace) -> None:
     assert done.returncode in (0, 1)
 
 
-def test_settable_fields(cctrace) -> None:
-    fields = json.loads(cctrace.run("info", "--fields", "--json").stdout)
+def test_settable_fields(in_process) -> None:
+    fields = json.loads(in_process("info", "--fields", "--json").stdout)
     assert {"model.precision", "parallelism.tp", "security.nvlink_encryption", "label"} <= set(fields)
-    assert "parallelism.tp" in cctrace.run("info", "--fields").stdout
+    assert "parallelism.tp" in in_process("info", "--fields").stdout
 
 
 def test_info(cctrace) -> None:

@@ -179,6 +179,13 @@ def test_outputs_that_cannot_be(cctrace, output: str) -> None:
     assert not (cctrace.folder / "started").exists()
 
 
+def test_a_folder_that_takes_no_files(in_process) -> None:
+    done = in_process("record", "-o", "/proc/t.parquet", "--", "true")
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "/proc" in line
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_is_not_writable(cctrace) -> None:
     folder = cctrace.folder / "closed"
@@ -207,13 +214,13 @@ def test_a_folder_that_is_not_writable(cctrace) -> None:
     ],
 )
 def test_bad_options_are_found_before_the_command_starts(
-    cctrace, options: tuple[str, ...], said: str
+    in_process, tmp_path: Path, options: tuple[str, ...], said: str
 ) -> None:
-    done = cctrace.record(*options, program=("--ready", "started", "--serve", "1"))
+    done = in_process("record", "-o", "t.parquet", *options, "--", "touch", "started")
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert said in line
-    assert list(cctrace.folder.iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_secrets_are_not_stored(cctrace) -> None:

@@ -90,13 +90,24 @@ def test_a_signal_that_the_program_sends_its_parent_does_not_come_back(cctrace) 
     assert _signals(cctrace) == []
 
 
-def _in_terminal(cctrace, *arguments: str) -> tuple[int, int]:
-    """Starts the command line as the foreground of a new terminal. Returns its pid and the terminal."""
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.chdir(cctrace.folder)
-        os.execve(sys.executable, cctrace.argv(*arguments), {**cctrace.environment, "TERM": "xterm"})
-    return pid, terminal
+def _in_terminal(cctrace, *arguments: str) -> tuple[subprocess.Popen[bytes], int]:
+    """Starts the command line as the foreground of a new terminal. Returns it and the terminal."""
+    terminal, its_side = pty.openpty()
+    become_foreground = (
+        "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+        "os.execv(sys.executable, sys.argv[1:])"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", become_foreground, *cctrace.argv(*arguments)],
+        cwd=cctrace.folder,
+        env={**cctrace.environment, "TERM": "xterm"},
+        stdin=its_side,
+        stdout=its_side,
+        stderr=its_side,
+    )
+    os.close(its_side)
+    cctrace.processes.append(process)
+    return process, terminal
 
 
 def _read_to_the_end(terminal: int, timeout_s: float = 40.0) -> str:
@@ -128,13 +139,12 @@ def test_ctrl_c_ends_the_program_and_still_writes_the_trace(cctrace, eventually)
         "--linger",
         "0.5",
     )
-    pid, terminal = _in_terminal(cctrace, *cctrace.record_arguments(program=program))
+    process, terminal = _in_terminal(cctrace, *cctrace.record_arguments(program=program))
     assert eventually(ready.exists)
     time.sleep(0.2)
     os.write(terminal, b"\x03")
     screen = _read_to_the_end(terminal)
-    _, status = os.waitpid(pid, 0)
-    assert os.waitstatus_to_exitcode(status) == 0, screen
+    assert process.wait(timeout=30) == 0, screen
     assert _signals(cctrace) == ["SIGINT"]
     assert open_trace(cctrace.trace).num_rows > 0
     assert "1 process" in screen
@@ -143,13 +153,12 @@ def test_ctrl_c_ends_the_program_and_still_writes_the_trace(cctrace, eventually)
 def test_ctrl_c_on_a_program_that_dies_of_it(cctrace, eventually) -> None:
     ready = cctrace.folder / "server.pid"
     script = f"echo $$ > {ready}; exec sleep 60"
-    pid, terminal = _in_terminal(cctrace, "record", "-o", "t.parquet", "--", "sh", "-c", script)
+    process, terminal = _in_terminal(cctrace, "record", "-o", "t.parquet", "--", "sh", "-c", script)
     assert eventually(ready.exists)
     time.sleep(0.3)
     os.write(terminal, b"\x03")
     screen = _read_to_the_end(terminal)
-    _, status = os.waitpid(pid, 0)
-    assert os.waitstatus_to_exitcode(status) == -signal.SIGINT, screen
+    assert process.wait(timeout=30) == -signal.SIGINT, screen
     assert open_trace(cctrace.trace).metadata.recording.exit_signal == signal.SIGINT
 
 
