@@ -17,6 +17,9 @@ from cctrace.collectors.spool.spoolfile import Records, joined, take
 
 _WORK: Final = (Operation.KERNEL, Operation.GRAPH, Operation.COPY, Operation.MEMSET)
 
+MAX_IDS_PER_ROW: Final = 64
+"""Calls without a GPU row use up ids too, but not more than so many for each that has one."""
+
 VOTE_ROWS: Final = 4096
 """Rows of a CUPTI stream that are asked which stream they were submitted to; they all say the same unless a
 graph forks into streams of its own."""
@@ -25,22 +28,36 @@ NO_SYNC_STREAM: Final = 0xFFFFFFFF
 """CUPTI's stream number of a synchronization that is not about one stream."""
 
 
-def gpu_correlations(records: Records, index: Index) -> npt.NDArray[np.uint32]:
-    """Correlation ids that have a GPU row, ascending."""
-    parts = [np.unique(run.gather(records)["link"]) for runs in index.gpu.values() for run in runs]
-    found: npt.NDArray[np.uint32] = np.unique(np.concatenate([np.zeros(0, dtype=np.uint32), *parts]))
-    without_none: npt.NDArray[np.uint32] = found[found != 0]
-    return without_none
+class Correlations:
+    """Correlation ids that have a GPU row. CUPTI counts them up, so that a table answers which ones do."""
+
+    def __init__(self, records: Records, index: Index) -> None:
+        parts = [run.gather(records)["link"] for runs in index.gpu.values() for run in runs]
+        links = np.concatenate([np.zeros(0, dtype=np.uint32), *parts])
+        self._known = np.zeros(0, dtype=bool)
+        # A damaged id far above the others must not make the table large.
+        links = links[links < MAX_IDS_PER_ROW * len(links) + 1024]
+        if len(links):
+            self._known = np.zeros(int(links.max()) + 2, dtype=bool)
+            self._known[links] = True
+            self._known[[0, -1]] = False
+
+    def __bool__(self) -> bool:
+        return bool(len(self._known))
+
+    def contain(self, links: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
+        """Which of the ids have a GPU row."""
+        return np.take(self._known, np.minimum(links, len(self._known) - 1))
 
 
 class HostCalls:
     """CUPTI's view of one thread's calls that led to a GPU row, to be joined with the interposer's view."""
 
-    def __init__(self, records: Records, runs: Sequence[Run], wanted: npt.NDArray[np.uint32]) -> None:
+    def __init__(self, records: Records, runs: Sequence[Run], wanted: Correlations) -> None:
         parts = []
-        for run in runs:
+        for run in runs if wanted else ():
             calls = run.gather(records)
-            parts.append(take(calls, np.isin(calls["link"], wanted)))
+            parts.append(take(calls, wanted.contain(calls["link"])))
         calls = joined(parts)
         order = np.argsort(calls["start_ns"], kind="stable")
         self._start, self._end, self._link = (calls[n][order] for n in ("start_ns", "end_ns", "link"))
@@ -99,9 +116,10 @@ class Joined:
         """Correlation (ascending), stream and graph."""
         empty = np.zeros(0, dtype=np.int64)
         columns = [np.concatenate([empty, *part]) for part in (self.correlation, self.stream, self.graph)]
-        order = np.argsort(columns[0], kind="stable")
-        correlation, stream, graph = (column[order] for column in columns)
-        return correlation, stream, graph
+        if not bool(np.all(columns[0][1:] >= columns[0][:-1])):
+            order = np.argsort(columns[0], kind="stable")
+            columns = [column[order] for column in columns]
+        return columns[0], columns[1], columns[2]
 
 
 @dataclass(frozen=True)
@@ -113,6 +131,8 @@ class CuptiNumbers:
 
     def graph_numbers(self, ids: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """Our numbers of CUPTI graph ids; −1 for 0, which is no graph."""
+        if not ids.any():
+            return np.full(len(ids), -1, dtype=np.int64)
         distinct, place = np.unique(ids, return_inverse=True)
         table = np.array([self.graphs.get(int(i), -1) for i in distinct], dtype=np.int64)
         numbers: npt.NDArray[np.int64] = table[place]
@@ -172,6 +192,9 @@ def _some_rows(records: Records, runs: Sequence[Run]) -> Records:
 
 
 def _graph_ids(records: Records, index: Index) -> list[int]:
-    parts = [np.unique(run.gather(records)["tid"]) for runs in index.gpu.values() for run in runs]
-    ids = np.unique(np.concatenate([np.zeros(0, dtype=np.uint32), *parts])).tolist()
-    return [int(i) for i in ids if i]
+    found: set[int] = set()
+    for runs in index.gpu.values():
+        for run in runs:
+            ids = run.gather(records)["tid"]
+            found.update(np.unique(ids[ids != 0]).tolist())
+    return sorted(found)

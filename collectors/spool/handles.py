@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -95,9 +95,12 @@ class Numbering:
             return np.zeros(0, dtype=np.int64)
         if bool(np.all(handles == handles[0])):
             return np.full(len(handles), self.number(int(handles[0]), generation), dtype=np.int64)
-        codes, distinct = pd.factorize(handles)
+        # A handle mostly comes many times in a row: hashing the begin of each row is enough.
+        begins = np.concatenate(([0], np.flatnonzero(handles[1:] != handles[:-1]) + 1))
+        codes, distinct = pd.factorize(handles[begins])
         table = np.array([self.number(int(handle), generation) for handle in distinct], dtype=np.int64)
-        numbers: npt.NDArray[Any] = table[codes]
+        lengths = np.diff(np.append(begins, len(handles)))
+        numbers: npt.NDArray[np.int64] = np.repeat(table[codes], lengths)
         return numbers
 
 

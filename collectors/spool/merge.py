@@ -89,11 +89,16 @@ def merged(
     held = Batch(records[:0], np.zeros(0, dtype=np.intp))
     # No later run holds a row that starts before this.
     limits = np.minimum.accumulate([run.first_start for run in reversed(runs)])[::-1].tolist() if runs else []
+    added: list[Batch] = []
     for number, run in enumerate(runs):
-        held = _in_order([held, Batch(run.gather(records), run.positions())])
-        limit = limits[number + 1] if number + 1 < len(runs) else None
-        if limit is None:
+        added.append(Batch(run.gather(records), run.positions()))
+        if number + 1 == len(runs):
             break
+        # A thread that shares chunks with others has few records in each: they are put together.
+        if sum(map(len, added)) < CHUNK_RECORDS:
+            continue
+        held, added = _in_order([held, *added]), []
+        limit = limits[number + 1]
         ready = int(np.searchsorted(held.records["start_ns"], np.uint64(limit), side="left"))
         made_end = int(np.searchsorted(made["start_ns"], np.uint64(limit), side="left"))
         yield from _pieces(
@@ -106,7 +111,7 @@ def merged(
             )
         )
         held, made_taken = held.part(ready, None), made_end
-    yield from _pieces(_in_order([held, in_order.take_before(None), _made(made[made_taken:])]))
+    yield from _pieces(_in_order([held, *added, in_order.take_before(None), _made(made[made_taken:])]))
 
 
 def _made(records: Records) -> Batch:

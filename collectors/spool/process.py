@@ -21,10 +21,10 @@ from cctrace.collectors.spool.columns import (
 )
 from cctrace.collectors.spool.cupti import (
     NO_SYNC_STREAM,
+    Correlations,
     CuptiNumbers,
     HostCalls,
     Joined,
-    gpu_correlations,
     number_alike,
 )
 from cctrace.collectors.spool.handles import LEGACY_STREAM, Births, Numbering, stream_keys, stream_name
@@ -80,7 +80,7 @@ class ProcessRows:
         self._roles = thread_roles(index, set(self._steps.rows))
         self._stream_births = _stream_births(index)
         self._graph_births, self._executable_names = _graph_births(index)
-        self._correlations = gpu_correlations(spool.records, index)
+        self._correlations = Correlations(spool.records, index)
         self._joined = Joined()
         self._launch_correlation = self._number_replays()
 
@@ -128,7 +128,7 @@ class ProcessRows:
             executable &= ~builds | np.isin(batch["name"], self._executable_names)
         graph = _spread(executable, batch, self._graph_numbers)
         correlation = self._correlation_of(batch, host_calls)
-        if correlation is not None and len(self._correlations):
+        if correlation is not None and self._correlations:
             nothing = np.full(len(batch), -1, dtype=np.int64)
             self._joined.add(
                 correlation, nothing if stream is None else stream, nothing if graph is None else graph
@@ -136,7 +136,7 @@ class ProcessRows:
         return Numbers(stream, correlation, graph, ref)
 
     def _correlation_of(self, batch: Batch, host_calls: HostCalls) -> npt.NDArray[np.int64] | None:
-        if len(self._correlations):
+        if self._correlations:
             return host_calls.correlations(batch)
         positions, correlations = self._launch_correlation
         if not len(positions):
