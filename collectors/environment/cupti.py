@@ -18,7 +18,7 @@ _SYSTEM: Final = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/u
 
 
 def find_libcupti(environment: Mapping[str, str], interpreter: str | None = None) -> Path | None:
-    """Returns the first libcupti: named by the user, of the interpreter, of a toolkit, of the system.
+    """Returns the first libcupti: named by the user, of the interpreter, of a toolkit, the system.
 
     A program that has one mapped already gets that one; this is for those that have not.
 
@@ -37,12 +37,12 @@ def find_libcupti(environment: Mapping[str, str], interpreter: str | None = None
 
 
 def _folders(environment: Mapping[str, str], interpreter: str | None) -> Iterator[Path]:
-    for packages in (*_site_packages_of(interpreter), *_own_site_packages()):
-        for wheel in _WHEELS:
-            yield Path(packages) / wheel
     for entry in environment.get("LD_LIBRARY_PATH", "").split(":"):
         if entry:
             yield Path(entry)
+    for packages in (*_site_packages_of(interpreter), *_own_site_packages()):
+        for wheel in _WHEELS:
+            yield Path(packages) / wheel
     toolkits = [environment.get("CUDA_HOME", ""), environment.get("CUDA_PATH", "")]
     toolkits += sorted((str(path) for path in Path("/usr/local").glob("cuda*")), reverse=True)
     for toolkit in toolkits:

@@ -113,5 +113,9 @@ def test_libcupti_beside_the_programs_interpreter(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True)
         path.write_text("")
     assert find_libcupti({}, str(python)) == library
+    chosen = tmp_path / "chosen/libcupti.so.12"
+    chosen.parent.mkdir()
+    chosen.write_text("")
+    assert find_libcupti({"LD_LIBRARY_PATH": f":{chosen.parent}"}, str(python)) == chosen
     assert find_libcupti({"CCTRACE_LIBCUPTI": str(tmp_path / "none")}, str(python)) is None
     assert find_libcupti({"CCTRACE_LIBCUPTI": str(python)}, None) == python
