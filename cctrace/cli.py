@@ -90,7 +90,8 @@ def main() -> None:
         format_message = getattr(error, "format_message", None)
         if format_message is None or _debugging():
             raise
-        _fail(f"{format_message()} See `cctrace {_command_path(error)}--help`.", EXIT_UNUSABLE_INPUT)
+        message = str(format_message()).rstrip(".")
+        _fail(f"{message}. See `cctrace {_command_path(error)}--help`.", EXIT_UNUSABLE_INPUT)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -72,7 +72,7 @@ def _print(file: Path, size: int, rows: int, kinds: dict[str, int], metadata: Me
     console.print(facts_table(str(file), _recording_facts(size, rows, metadata)))
     console.print(facts_table("Rows by kind", [(kind, f"{count:,}") for kind, count in kinds.items()]))
     console.print(facts_table("Environment", _environment_facts(metadata)))
-    processes = [(f"pid {process.pid}", _process_line(process)) for process in metadata.collector.processes]
+    processes = [fact for process in metadata.collector.processes for fact in _process_facts(process)]
     console.print(facts_table("Processes", processes or [("none", "no process made a CUDA driver call")]))
     notes = [("note", note) for note in metadata.collector.notes]
     if notes:
@@ -126,14 +126,16 @@ def _known_fields(metadata: Metadata) -> tuple[int, int]:
     return sum(value is not None for value in values), len(values)
 
 
-def _process_line(process: Process) -> str:
-    parts = [process.name or "name not known", f"{process.records:,} rows"]
-    parts += [f"lost {count:,} ({reason})" for reason, count in process.lost.items()]
+def _process_facts(process: Process) -> list[tuple[str, str]]:
+    """Returns one line with the process's name and rows, and one for each thing that is to be known about it."""
+    facts = [f"lost: {count:,} ({reason})" for reason, count in process.lost.items()]
+    facts += [f"not joined: {count:,} ({what})" for what, count in process.unmatched.items()]
     if process.torn_bytes:
-        parts.append(f"torn at the end: {process.torn_bytes} bytes")
-    parts += [f"{what} costs {cost:.0f} ns" for what, cost in process.tax_ns.items()]
-    parts += [f"{key}: {value}" for key, value in process.state.items()]
-    return "; ".join(parts)
+        facts.append(f"torn at the end: {process.torn_bytes} bytes")
+    facts += [f"recording costs {cost:.0f} ns ({what})" for what, cost in process.tax_ns.items()]
+    facts += [f"{key}: {value}" for key, value in process.state.items()]
+    head = f"{process.name or 'name not known'}, {process.records:,} rows"
+    return [(f"pid {process.pid}", head), *(("", fact) for fact in facts)]
 
 
 def _duration(start_ns: int | None, stop_ns: int | None) -> str | None:

@@ -103,8 +103,10 @@ class CounterSampler:
             flush()
             self._samples += 1
             self._cpu_ns += time.thread_time_ns() - cpu_before
-            # A late sample is followed by a full period: bursts would show the same counter values twice.
-            due = max(due + period, time.monotonic())
+            due += period
+            if due < time.monotonic():
+                # Too many GPUs for the rate. Samples without a pause would keep NVML busy all the time.
+                due = time.monotonic() + period
 
 
 class _Reader:
