@@ -127,7 +127,7 @@ def _known_fields(metadata: Metadata) -> tuple[int, int]:
 
 
 def _process_facts(process: Process) -> list[tuple[str, str]]:
-    """Returns one line with the process's name and rows, and one for each thing that is to be known about it."""
+    """Returns a line with the name and rows of a process, and one for each thing to know about it."""
     facts = [f"lost: {count:,} ({reason})" for reason, count in process.lost.items()]
     facts += [f"not joined: {count:,} ({what})" for what, count in process.unmatched.items()]
     if process.torn_bytes:
