@@ -130,7 +130,7 @@ class _Recording:
         for note in environment.notes:
             self._note(note)
         self._control = ControlPage(self._folder / CONTROL_NAME)
-        self._supervisor = Supervisor(self._folder, library, self._tick)
+        self._supervisor = Supervisor(self._folder, library, self._tick, self._say)
         snapshot = take_snapshot()
         if snapshot.confidential.ready_state == "not-ready":
             self._note("the GPUs are not in the ready state: CUDA will refuse to start (error 802)")

@@ -26,6 +26,11 @@ GRACE_S: Final = 10.0
 """How long recorded processes may outlive the command. Engine processes of a server end within a few seconds
 of its front end; one that runs longer was left behind on purpose, and the trace must not wait for it."""
 _GRACE_POLL_S: Final = 0.05
+_GRACE_SILENT_S: Final = 1.0
+"""Waiting longer than this is said: the user should not wonder what is going on."""
+
+_DUPLICATE_S: Final = 0.02
+"""A signal that comes twice within this time was sent once: nobody presses a key that fast."""
 
 # What a shell returns for a command that it cannot find, or cannot execute.
 _EXIT_NOT_FOUND: Final = 127
@@ -88,12 +93,16 @@ class Supervisor:
         folder: spool folder; tells which processes are recorded.
         library: the collector, by which a process is known that will be recorded.
         on_tick: called about every `TICK_S` seconds.
+        say: prints one line for the user.
     """
 
-    def __init__(self, folder: Path, library: Path, on_tick: Callable[[], None]) -> None:
+    def __init__(
+        self, folder: Path, library: Path, on_tick: Callable[[], None], say: Callable[[str], None]
+    ) -> None:
         self._folder = folder
         self._library = library
         self._on_tick = on_tick
+        self._say = say
         self._command: int = 0
         self._status: int | None = None
         self._strays: list[int] = []
@@ -134,7 +143,11 @@ class Supervisor:
 
     def _relay(self, signum: int, sender: int) -> None:
         """Forwards a signal unless the program has it already, or sent it."""
-        if self._sentinel.received(signum) or sender in descendants(os.getpid()):
+        if self._sentinel.received(signum):
+            # `timeout` signals first its child and then the group: that is still one signal.
+            signal.sigtimedwait([signum], _DUPLICATE_S)
+            return
+        if sender in descendants(os.getpid()):
             return
         targets = [self._command] if self._status is None else self._recorded()
         for pid in targets:
@@ -165,7 +178,14 @@ class Supervisor:
 
     def _await_tree(self) -> set[int]:
         """Gives recorded processes their grace. Returns those that still run."""
-        deadline = time.monotonic() + GRACE_S
-        while (remaining := self._recorded()) and time.monotonic() < deadline:
+        begin = time.monotonic()
+        said = False
+        while (remaining := self._recorded()) and time.monotonic() < begin + GRACE_S:
             self._handle_signals(_GRACE_POLL_S)
+            if not said and time.monotonic() > begin + _GRACE_SILENT_S:
+                said = True
+                self._say(
+                    f"the command has ended; waiting up to {GRACE_S:.0f} s for {len(remaining)} recorded "
+                    "process(es) that still run"
+                )
         return remaining

@@ -70,6 +70,26 @@ def test_a_signal_to_the_whole_group_is_not_delivered_twice(cctrace, eventually,
     assert _signals(cctrace) == [signal.Signals(number).name]
 
 
+def test_a_signal_to_the_recorder_and_then_to_its_group_is_one_signal(cctrace, eventually) -> None:
+    """As `timeout` sends it."""
+    recorder, _ = _start_server(cctrace, eventually, program=("--linger", "1"))
+    os.kill(recorder.pid, signal.SIGINT)
+    os.killpg(recorder.pid, signal.SIGINT)
+    code, said = _finish(recorder)
+    assert code == 0, said
+    assert _signals(cctrace) == ["SIGINT"]
+
+
+def test_two_signals_are_two(cctrace, eventually) -> None:
+    recorder, _ = _start_server(cctrace, eventually, program=("--linger", "1.5"))
+    for count in (1, 2):
+        os.killpg(recorder.pid, signal.SIGINT)
+        assert eventually(lambda count=count: len(_signals(cctrace)) == count)
+        time.sleep(0.3)
+    assert _finish(recorder)[0] == 0
+    assert _signals(cctrace) == ["SIGINT", "SIGINT"]
+
+
 def test_user_signals_do_not_end_anything(cctrace, eventually) -> None:
     recorder, _ = _start_server(cctrace, eventually)
     for expected, number in enumerate((signal.SIGUSR1, signal.SIGUSR2, signal.SIGUSR1), start=1):
