@@ -96,6 +96,9 @@ class GpuClock:
     drift_ppm: float | None = described("rate of the GPU clock against CLOCK_MONOTONIC", unit="ppm")
     drift_source: str | None = described("what the rate was taken from", choices=("readings", "launches"))
     residual_ns: float | None = described("median distance of a kept reading from the mapping", unit="ns")
+    moved_ns: int = described(
+        "what was added to all times because runs seemed to begin before their launches", unit="ns", default=0
+    )
     extra: Mapping[str, Any] = unknown_keys()
 
 

@@ -18,6 +18,9 @@ is plenty to see a clock that was set."""
 NAME_KEY: Final = "process.name"
 """State under which the collector notes the name of the process; the last one counts."""
 
+_COUNTS: Final = "stamps.captures"
+"""States with this begin count something; their text only says what."""
+
 _LAST: Final = 2**63 - 1
 
 
@@ -61,7 +64,7 @@ def _state(index: Index) -> dict[str, str | int]:
     state: dict[str, str | int] = {}
     for key, record in _named(index, Kind.STATE):
         text, number = index.strings.get(int(record["link"])), int(record["object"])
-        if text is None:
+        if text is None or key.startswith(_COUNTS):
             state[key] = min(number, _LAST)
         elif number:
             state[key] = f"{text} ({number})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -52,6 +52,11 @@ class ClockMap:
     kept: int
     residual_ns: float
     rate_source: str | None = None
+    moved_ns: int = 0
+
+    def moved(self, by_ns: int) -> ClockMap:
+        """The mapping to times later by so much."""
+        return replace(self, origin_offset=self.origin_offset - by_ns, moved_ns=self.moved_ns + by_ns)
 
     @property
     def drift_ppm(self) -> float | None:

@@ -26,6 +26,10 @@ EAGER_NAME: Final = "gpu step"
 """Name of the row that spans a sampled eager step on the GPU."""
 
 
+IMPOSSIBLE_SHARE: Final = 0.01
+"""Share of runs that may stay before their launch when the mapping of the clock is corrected by them."""
+
+
 @dataclass
 class Replays:
     """What the stamps of one process say.
@@ -58,9 +62,11 @@ def find_replays(index: Index, pid: int) -> Replays:
         if clock is None:
             _count(result, "stamps without a clock reading", len(mine))
             continue
-        result.clocks.append(_described(clock, pid, device))
         _count(result, "single stamps", single + single_samples)
         found, launch = _of_launches(_on_host(replays, clock), lost, launched)
+        late = _before_launch(found, index.graph_calls["start_ns"][launch])
+        clock, found = clock.moved(late), found.moved(late)
+        result.clocks.append(_described(clock, pid, device))
         _count(result, "graph replays without a launch", len(replays) - len(found))
         replayed += len(found)
         graphs.append(_rows(Kind.GRAPH, found, device))
@@ -135,6 +141,7 @@ def _described(clock: ClockMap, pid: int, device: int) -> GpuClock:
         drift_ppm=None if clock.drift_ppm is None else round(clock.drift_ppm, 4),
         drift_source=clock.rate_source,
         residual_ns=round(clock.residual_ns, 1),
+        moved_ns=clock.moved_ns,
     )
 
 
@@ -159,6 +166,16 @@ def _of_launches(
         found[here[hit]] = there[matched[hit]]
     joined_ones = np.flatnonzero(found >= 0)
     return pairs.select(joined_ones), launches.position[found[joined_ones]]
+
+
+def _before_launch(pairs: Pairs, launch_ns: npt.NDArray[np.uint64]) -> int:
+    """By how much runs seem to begin before their launches, ns: the error of the clock readings.
+
+    A few of them may belong to a stretch where the clocks drifted apart and back; they do not count.
+    """
+    if not len(pairs):
+        return 0
+    return max(0, -int(np.quantile(pairs.begin_ns - launch_ns.astype(np.int64), IMPOSSIBLE_SHARE)))
 
 
 def _rows(kind: Kind, pairs: Pairs, device: int) -> Records:

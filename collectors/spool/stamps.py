@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -14,6 +14,10 @@ from cctrace.collectors.spool.spoolfile import Records
 EARLY_NS: Final = 20_000
 """A replay may seem to begin this long before its launch call: the two clocks are tied with an error of up
 to one clock reading (about 20 µs)."""
+
+RING_SHIFT: Final = np.uint64(40)
+RING_MASK: Final = np.uint64(2**40 - 1)
+"""Each context has a ring of its own; the collector numbers it above the stamps."""
 
 MAX_LATE_SHARE: Final = 0.05
 """So many runs may seem to begin before their launches before the order itself is doubted."""
@@ -41,6 +45,10 @@ class Pairs:
         """Some of them."""
         error = None if self.error_ns is None else self.error_ns[where]
         return Pairs(self.tag[where], self.begin_ns[where], self.end_ns[where], self.index[where], error)
+
+    def moved(self, by_ns: int) -> Pairs:
+        """The pairs at later times."""
+        return replace(self, begin_ns=self.begin_ns + by_ns, end_ns=self.end_ns + by_ns)
 
 
 def pair_stamps(stamps: Records) -> tuple[Pairs, int]:
@@ -147,13 +155,22 @@ def _in_step(pairs: Pairs, launch_start_ns: Times) -> bool:
 def losses_before(
     ring_indices: npt.NDArray[np.uint64], index: npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.intp]:
-    """How many gaps of the ring's numbering (all its stamps: `ring_indices`) lie before each `index`."""
+    """How many gaps of its ring's numbering lie before each `index`.
+
+    Args:
+        ring_indices: the indices of all stamps. Each ring counts up from 0 in the low 40 bits.
+        index: the indices that are asked about.
+    """
+    result = np.zeros(len(index), dtype=np.intp)
     ordered = np.unique(ring_indices)
-    after_gap = ordered[1:][np.diff(ordered) > 1]
-    if len(ordered) and ordered[0] > 0:
-        after_gap = np.concatenate((ordered[:1], after_gap))
-    found: npt.NDArray[np.intp] = np.searchsorted(after_gap, index, side="right")
-    return found
+    rings, numbers = index >> RING_SHIFT, index & RING_MASK
+    for ring in np.unique(rings):
+        mine = ordered[ordered >> RING_SHIFT == ring] & RING_MASK
+        jumps = np.diff(mine, prepend=np.uint64(0)) > 1
+        jumps[:1] = mine[:1] > 0
+        here = rings == ring
+        result[here] = np.searchsorted(mine[jumps], numbers[here], side="right")
+    return result
 
 
 def _unambiguous(latest: npt.NDArray[np.intp], result: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:

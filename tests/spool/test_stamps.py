@@ -247,6 +247,9 @@ def test_no_reading_no_clock() -> None:
 def test_losses_are_gaps_in_the_numbering() -> None:
     ring = np.array([0, 1, 2, 5, 6, 9], dtype=np.uint64)
     assert losses_before(ring, ring).tolist() == [0, 0, 0, 1, 1, 2]
+    second = (np.uint64(1) << np.uint64(40)) + ring
+    both = np.concatenate((ring, second))
+    assert losses_before(both, both).tolist() == [0, 0, 0, 1, 1, 2] * 2
     assert losses_before(ring + np.uint64(3), ring + np.uint64(3)).tolist() == [1, 1, 1, 2, 2, 3]
 
 
@@ -312,3 +315,21 @@ def test_a_drifting_clock_with_readings_at_start_and_end_only(
     (clock,) = converted.metadata.clock.gpu
     assert clock.drift_ppm == pytest.approx(ppm, abs=0.2)
     assert clock.drift_source == ("readings" if readings == 2 else "launches")
+
+
+def test_a_clock_reading_that_is_off_is_corrected_by_the_launches(to_trace: Convert) -> None:
+    """The readings were off by 9 µs, less than their gap: runs would begin before they were launched."""
+    spool = SpoolBuilder()
+    for at in (T, T + 2 * 10**9):
+        spool.add(Kind.GPU_CLOCK, start_ns=at, object=gpu_time(at - 9000), bytes=20_000, device=0)
+    spool.add(Kind.BINDING, start_ns=T, object=EXEC, bytes=1, tid=spool.pid)
+    for i in range(200):
+        at = T + 10**6 + i * 10**7
+        spool.call(Operation.GRAPH, at, 4000, object=EXEC, stream=STREAM)
+        spool.stamp(1, gpu_time(at + 3000 - 9000 - 9000), 2 * i, end=False)
+        spool.stamp(1, gpu_time(at + 50_000 - 9000 - 9000), 2 * i + 1, end=True)
+    converted = to_trace(spool)
+    graphs, launches = converted.kind("graph"), converted.kind("submit")
+    assert (graphs.start_ns - launches.start_ns == 0).all()
+    assert set(graphs.duration_ns) == {47_000}
+    assert converted.metadata.clock.gpu[0].moved_ns == 6000
