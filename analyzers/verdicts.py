@@ -158,7 +158,7 @@ def _of_difference(us: float, delta: float) -> str:
     if delta <= 0 or us <= 0:
         return ""
     if us > delta:
-        return ", more than the difference itself: the rest is hidden"
+        return ", more than the difference itself: shorter waits or faster host code offset the rest"
     return f", {percent(us / delta)} of the difference"
 
 
