@@ -19,6 +19,7 @@ from cctrace.collectors.spool.stamps import (
     losses_before,
     match_pairs,
     pair_stamps,
+    places_by,
 )
 from cctrace.trace.metadata import GpuClock
 
@@ -75,7 +76,7 @@ def find_replays(index: Index, pid: int) -> Replays:
         rows["name"] = 1  # the one text of these rows: EAGER_NAME
         eager.append(rows)
     if graphs:
-        _count(result, "stamped launches without a replay", int(np.count_nonzero(launched.tags)) - replayed)
+        _count(result, "stamped launches without a replay", launched.stamped - replayed)
         rows, launch = joined(graphs), np.concatenate(launches)
         order = np.argsort(rows["start_ns"], kind="stable")
         result.graphs, result.launch = take(rows, order), launch[order]
@@ -86,15 +87,16 @@ def find_replays(index: Index, pid: int) -> Replays:
 
 @dataclass(frozen=True)
 class _TaggedLaunches:
-    """Launches in order, the tag of each (0: none), and the tags of graphs that run inside others."""
+    """Launches in order, the places of each tag (0: none), and the tags of graphs inside others."""
 
     launches: Launches
-    tags: npt.NDArray[np.uint64]
+    of_tag: dict[int, npt.NDArray[np.intp]]
     nested: frozenset[int]
 
-    def of_tag(self, tag: int) -> npt.NDArray[np.intp]:
-        """Places of the launches of one tag."""
-        return np.flatnonzero(self.tags == np.uint64(tag))
+    @property
+    def stamped(self) -> int:
+        """Launches whose graph carries stamps."""
+        return sum(len(places) for tag, places in self.of_tag.items() if tag)
 
 
 def _tagged_launches(index: Index) -> _TaggedLaunches:
@@ -109,7 +111,7 @@ def _tagged_launches(index: Index) -> _TaggedLaunches:
 
     launches = select(is_graph & ~captured & (calls["result"] == 0))
     inner = launch_tags(select(is_graph & captured), bindings)
-    return _TaggedLaunches(launches, launch_tags(launches, bindings), frozenset(inner.tolist()))
+    return _TaggedLaunches(launches, places_by(launch_tags(launches, bindings)), frozenset(inner.tolist()))
 
 
 def _clock(
@@ -119,14 +121,14 @@ def _clock(
     if clock is None or clock.rate is not None:
         return clock
     begins, starts = [], []
-    for tag in np.unique(replays.tag).tolist():
-        if tag in launched.nested:
+    for tag, runs in places_by(replays.tag).items():
+        if tag in launched.nested or tag not in launched.of_tag:
             continue
         # Before the first loss, run i is that of launch i.
-        runs = np.flatnonzero((replays.tag == np.uint64(tag)) & (lost == 0))
-        places = launched.of_tag(tag)
-        count = min(len(runs), len(places))
-        begins.append(replays.begin_ns[runs[:count]].astype(np.uint64))
+        complete = runs[lost[runs] == 0]
+        places = launched.of_tag[tag]
+        count = min(len(complete), len(places))
+        begins.append(replays.begin_ns[complete[:count]].astype(np.uint64))
         starts.append(launched.launches.start_ns[places[:count]])
     rate = rate_from_launches(np.concatenate(begins), np.concatenate(starts)) if begins else None
     return replace(clock, rate=rate, rate_source="launches" if rate is not None else None)
@@ -158,8 +160,8 @@ def _of_launches(
     """The pairs that have a launch, and its place among the index's graph calls."""
     launches = launched.launches
     found = np.full(len(pairs), -1, dtype=np.intp)
-    for tag in np.unique(pairs.tag).tolist():
-        here, there = np.flatnonzero(pairs.tag == np.uint64(tag)), launched.of_tag(tag)
+    for tag, here in places_by(pairs.tag).items():
+        there = launched.of_tag.get(tag, np.zeros(0, dtype=np.intp))
         starts = launches.start_ns[there].astype(np.int64)
         matched = match_pairs(pairs.select(here), starts, lost[here], nested=tag in launched.nested)
         hit = matched >= 0

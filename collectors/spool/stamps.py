@@ -68,6 +68,16 @@ def pair_stamps(stamps: Records) -> tuple[Pairs, int]:
     return pairs, len(stamps) - 2 * len(pairs)
 
 
+def places_by(keys: npt.NDArray[np.uint64]) -> dict[int, npt.NDArray[np.intp]]:
+    """For each distinct key the places where it stands, ascending. Servers capture thousands of graphs."""
+    if not len(keys):
+        return {}
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    begins = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    return dict(zip(ordered[begins].tolist(), np.split(order, begins[1:]), strict=True))
+
+
 @dataclass(frozen=True)
 class Launches:
     """Graph launches that succeeded, by start; `position` is the place of the call."""
@@ -82,8 +92,7 @@ def launch_tags(launches: Launches, bindings: Records) -> npt.NDArray[np.uint64]
     tags = np.zeros(len(launches.start_ns), dtype=np.uint64)
     order = np.lexsort((bindings["start_ns"], bindings["object"]))
     handles, times, values = (bindings[name][order] for name in ("object", "start_ns", "bytes"))
-    for handle in np.unique(launches.exec_handle).tolist():
-        mine = np.flatnonzero(launches.exec_handle == np.uint64(handle))
+    for handle, mine in places_by(launches.exec_handle).items():
         low, high = (np.searchsorted(handles, np.uint64(handle), side=side) for side in ("left", "right"))
         latest = np.searchsorted(times[low:high], launches.start_ns[mine], side="right") - 1
         bound = latest >= 0
