@@ -14,7 +14,7 @@ help: ## print what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed ## compare two shipped recordings: what would confidential computing cost this server?
-	@$(BIN)/cctrace diff sample_traces/server-eager-sync-emulated.parquet sample_traces/server-eager-sync-off.parquet
+	@$(BIN)/cctrace diff sample_traces/server-graph-overlap-emulated.parquet sample_traces/server-graph-overlap-off.parquet
 	@echo
 	@echo "More: $(BIN)/cctrace summary sample_traces/vllm-8b-full-off.parquet, docs/, sample_traces/README.md"
 

@@ -1,0 +1,62 @@
+"""Writes the generated parts of docs/: pictures of the terminal output on shipped traces.
+
+Run it after a change of the output or of the traces: `make docs`.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from cctrace.analyzers.diff import compare
+from cctrace.analyzers.loading import load
+from cctrace.analyzers.summary import summarize
+from cctrace.app.diff_view import show_diff
+from cctrace.app.summary_view import show_summary
+from cctrace.trace import open_trace
+
+DOCS: Final = Path(__file__).resolve().parent
+SAMPLES: Final = DOCS.parent / "sample_traces"
+WIDTH: Final = 110
+"""Columns: the tables need about 90, and GitHub shows a picture of 110 without scaling it down."""
+
+
+def picture(name: str, title: str, show: Callable[[Console], None]) -> None:
+    """Writes docs/images/<name>.svg with what `show` prints."""
+    out = Console(
+        width=WIDTH,
+        record=True,
+        file=io.StringIO(),
+        force_terminal=True,
+        color_system="truecolor",
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+    show(out)
+    target = DOCS / "images" / f"{name}.svg"
+    target.parent.mkdir(exist_ok=True)
+    target.write_text(out.export_svg(title=title, unique_id=name), encoding="utf-8")
+    print(f"wrote {target.relative_to(DOCS.parent)}")
+
+
+def main() -> int:
+    """Draws the pictures that README and docs show."""
+    # Paths are printed as given; relative ones keep the pictures the same everywhere.
+    on = SAMPLES.relative_to(Path.cwd()) / "server-graph-overlap-emulated.parquet"
+    off = SAMPLES.relative_to(Path.cwd()) / "server-graph-overlap-off.parquet"
+    vllm = SAMPLES.relative_to(Path.cwd()) / "vllm-8b-full-off.parquet"
+    difference = compare(load(open_trace(on)), load(open_trace(off)))
+    picture("diff", f"cctrace diff {on.name} {off.name}", lambda out: show_diff(out, difference))
+    summary = summarize(load(open_trace(vllm)))
+    picture("summary", f"cctrace summary {vllm.name}", lambda out: show_summary(out, summary))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
