@@ -53,8 +53,9 @@ def find_replays(index: Index, pid: int) -> Replays:
     launched = _tagged_launches(index)
     replayed = 0
     graphs, launches, eager = [], [], []
-    for device in np.unique(stamps["device"]).tolist():
-        mine = take(stamps, stamps["device"] == device)
+    devices = np.ascontiguousarray(stamps["device"])
+    for device in np.flatnonzero(np.bincount(devices)).tolist():
+        mine = take(stamps, devices == device)
         is_eager = (mine["flags"] & Flag.EAGER_STAMP) != 0
         replays, single = pair_stamps(take(mine, ~is_eager))
         samples, single_samples = pair_stamps(take(mine, is_eager))

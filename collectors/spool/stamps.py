@@ -171,10 +171,12 @@ def losses_before(
         index: the indices that are asked about.
     """
     result = np.zeros(len(index), dtype=np.intp)
-    ordered = np.unique(ring_indices)
+    ordered = np.sort(ring_indices)
+    of_ring = ordered >> RING_SHIFT
+    begins = np.flatnonzero(np.diff(of_ring, prepend=~of_ring[:1]))
     rings, numbers = index >> RING_SHIFT, index & RING_MASK
-    for ring in np.unique(rings):
-        mine = ordered[ordered >> RING_SHIFT == ring] & RING_MASK
+    for ring, part in zip(of_ring[begins], np.split(ordered, begins[1:]), strict=True):
+        mine = part & RING_MASK
         jumps = np.diff(mine, prepend=np.uint64(0)) > 1
         jumps[:1] = mine[:1] > 0
         here = rings == ring
