@@ -239,7 +239,7 @@ def _call_columns(batch: Batch, texts: Texts) -> dict[str, pa.Array]:
     waits = _is_in(batch, _BLOCKING)
     known = (waits | sizes | (operations == Operation.QUERY)) & ~captured
     if known.any():
-        blocks = waits | ((batch["flags"] & Flag.SYNCHRONOUS) != 0)
+        blocks = waits | (sizes & ((batch["flags"] & Flag.SYNCHRONOUS) != 0))
         columns["blocking"] = pa.array(blocks, mask=~known)
     return columns
 
