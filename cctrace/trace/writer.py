@@ -34,7 +34,7 @@ _STATISTICS: Final = ("kind", "start_ns", "duration_ns", "pid", "tid", "lane", "
 """Columns with their least and greatest value in each row group, by which readers skip groups. More would
 cost a fifth of the writing time and select nothing."""
 
-_WRITE_BATCH_ROWS: Final = 4 << 10
+_WRITE_BATCH_ROWS: Final = 64 << 10
 """Rows that the encoder looks at together; Arrow's 1024 costs a tenth more time."""
 
 _SORTED_BY: Final = ("pid", "lane", "start_ns")
