@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from cctrace.collectors.environment.cupti import find_libcupti
-from cctrace.collectors.environment.snapshot import Snapshot, take_snapshot
+from cctrace.collectors.environment.isolated import take_snapshot
+from cctrace.collectors.environment.snapshot import Snapshot
 from cctrace.collectors.library import elf_machine, find_library
 from cctrace.collectors.record.folder import MIN_FREE_BYTES, free_bytes
 from cctrace.errors import CollectorMissingError

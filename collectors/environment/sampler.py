@@ -7,14 +7,14 @@ which end in their unit. A counter that a GPU does not answer is missing.
 
 from __future__ import annotations
 
+import contextlib
 import json
-import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
-from cctrace.collectors.environment.nvml import Nvml, open_nvml
+from cctrace.collectors.environment.nvml import Nvml
 
 COUNTERS: Final = {
     "gpu_utilization_percent": "time in which a kernel ran, over NVML's last period",
@@ -36,77 +36,74 @@ MAX_HZ: Final = 10.0
 DEFAULT_HZ: Final = 1.0
 
 _ALL_LINKS: Final = 0xFFFFFFFF  # NVML: the sum over all links
-_JOIN_TIMEOUT_S: Final = 2.0
 
 
 class CounterSampler:
-    """A thread of the recorder that appends samples to a file. It touches the recorded program in no way.
+    """Appends samples of all GPUs to a file, when asked to and at a steady rate.
 
     Args:
+        nvml: an open NVML.
         path: `counters.jsonl`.
-        hz: samples a second, `MIN_HZ` to `MAX_HZ`; 0 samples nothing.
+        hz: samples a second, `MIN_HZ` to `MAX_HZ`.
     """
 
-    def __init__(self, path: Path, hz: float) -> None:
+    def __init__(self, nvml: Nvml, path: Path, hz: float) -> None:
         self._path = path
         self._hz = hz
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._readers = [_Reader(nvml, device) for device in nvml.devices()]
+        self._file: TextIO | None = None
+        self._due_s = time.monotonic()
         self._samples = 0
         self._cpu_ns = 0
-        self._state = "off"
+        self._stopped = None if self._readers else nvml.missing or "no GPU"
 
-    def start(self) -> None:
-        """Starts the thread. It inherits the caller's signal mask: block what others handle before."""
-        if self._hz > 0:
-            self._state = "running"
-            self._thread = threading.Thread(target=self._run, name="cctrace-counters", daemon=True)
-            self._thread.start()
+    def wait_s(self) -> float | None:
+        """Returns the seconds until the next sample is due; None if there will be none."""
+        return None if self._stopped else max(0.0, self._due_s - time.monotonic())
 
-    def stop(self) -> dict[str, Any]:
-        """Ends sampling. Returns what it did: state, rate, number of samples, CPU time of one in µs."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(_JOIN_TIMEOUT_S)
-        return {
-            "state": self._state,
-            "hz": self._hz,
-            "samples": self._samples,
-            "cpu_us_per_sample": round(self._cpu_ns / self._samples / 1e3, 1) if self._samples else None,
-        }
-
-    def _run(self) -> None:
+    def sample(self) -> None:
+        """Takes one sample. A full disk ends the sampling and nothing else."""
+        cpu_before = time.thread_time_ns()
         try:
-            with open_nvml() as nvml:
-                readers = [_Reader(nvml, device) for device in nvml.devices()]
-                if not readers:
-                    self._state = nvml.missing or "no GPU"
-                    return
-                with self._path.open("a", encoding="utf-8") as file:
-                    self._loop(readers, file.write, file.flush)
-                self._state = "done"
-        except OSError as error:  # a full disk must not end the recorder
-            self._state = f"stopped: {error.strerror}"
-
-    def _loop(
-        self, readers: list[_Reader], write: Callable[[str], object], flush: Callable[[], object]
-    ) -> None:
-        period = 1.0 / self._hz
-        due = time.monotonic()
-        while not self._stop.wait(max(0.0, due - time.monotonic())):
-            cpu_before = time.thread_time_ns()
-            for index, reader in enumerate(readers):
+            if self._file is None:
+                self._file = self._path.open("a", encoding="utf-8")
+            for index, reader in enumerate(self._readers):
                 now = time.monotonic_ns()
-                values = reader.read(now)
-                line = {"monotonic_ns": now, "device": index, "values": values}
-                write(json.dumps(line, separators=(",", ":")) + "\n")
-            flush()
-            self._samples += 1
-            self._cpu_ns += time.thread_time_ns() - cpu_before
-            due += period
-            if due < time.monotonic():
-                # Too many GPUs for the rate. Samples without a pause would keep NVML busy all the time.
-                due = time.monotonic() + period
+                line = {"monotonic_ns": now, "device": index, "values": reader.read(now)}
+                self._file.write(json.dumps(line, separators=(",", ":")) + "\n")
+            self._file.flush()
+        except OSError as error:
+            self._stopped = f"stopped: {error.strerror}"
+            return
+        self._samples += 1
+        self._cpu_ns += time.thread_time_ns() - cpu_before
+        # With too many GPUs for the rate, samples without a pause would keep NVML busy all the time.
+        period_s = 1.0 / self._hz
+        self._due_s += period_s
+        if self._due_s < time.monotonic():
+            self._due_s = time.monotonic() + period_s
+
+    def finish(self) -> dict[str, Any]:
+        """Closes the file. Returns what was done; see `sampling_report`."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+        cpu_us = round(self._cpu_ns / self._samples / 1e3, 1) if self._samples else None
+        return sampling_report(self._stopped or "done", self._hz, self._samples, cpu_us)
+
+
+def sampling_report(
+    state: str, hz: float, samples: int | None, cpu_us_per_sample: float | None = None
+) -> dict[str, Any]:
+    """Returns the metadata about the counters.
+
+    Args:
+        state: done, off, or why there are none or no more.
+        hz: samples a second that were asked for.
+        samples: samples taken; None if that is not known.
+        cpu_us_per_sample: CPU time of one sample of all GPUs.
+    """
+    return {"state": state, "hz": hz, "samples": samples, "cpu_us_per_sample": cpu_us_per_sample}
 
 
 class _Reader:

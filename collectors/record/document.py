@@ -8,11 +8,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, Final
 
 from cctrace import __version__
-from cctrace.collectors.environment.packages import read_packages
-from cctrace.collectors.environment.snapshot import Snapshot, fill_acceptance
+from cctrace.collectors.environment.acceptance import fill_acceptance
+from cctrace.collectors.environment.packages import Packages
+from cctrace.collectors.environment.snapshot import Snapshot
 from cctrace.collectors.environment.variables import stored_variables
 from cctrace.collectors.record.results import fill_results
 from cctrace.collectors.record.secrets import redact_command, redact_text
@@ -21,8 +22,11 @@ from cctrace.collectors.record.supervisor import Ending
 from cctrace.collectors.record.variables import CUPTI_MODES
 from cctrace.trace.metadata import Clock, Collector, Emulation, Metadata, Recording
 
-ENVIRONMENT_KEY = "environment"
+ENVIRONMENT_KEY: Final = "environment"
 """Key of the metadata under which the state of the machine at start and end is kept."""
+
+DEVTOOLS: Final = "devtools"
+"""A mode of confidential computing, and the label of traces that were recorded in it."""
 
 
 def clock_pair() -> tuple[int, int]:
@@ -36,12 +40,15 @@ def clock_pair() -> tuple[int, int]:
     return best[1], best[2]
 
 
-def start_document(settings: RecordSettings, snapshot: Snapshot, variables: Mapping[str, str]) -> Metadata:
+def start_document(
+    settings: RecordSettings, snapshot: Snapshot, packages: Packages, variables: Mapping[str, str]
+) -> Metadata:
     """Returns what is known before the command starts.
 
     Args:
         settings: what was asked for.
         snapshot: the machine.
+        packages: what the program will import.
         variables: the environment that the program would have without being recorded.
     """
     window = settings.window
@@ -52,12 +59,11 @@ def start_document(settings: RecordSettings, snapshot: Snapshot, variables: Mapp
         for word, holds in (
             ("emulated", emulation is not None),
             ("distorted", settings.gpu_mode in CUPTI_MODES),
-            ("devtools", snapshot.confidential.cc_mode == "devtools"),
+            (DEVTOOLS, snapshot.confidential.cc_mode == DEVTOOLS),
         )
         if holds
     ]
     started = datetime.fromtimestamp(realtime / 1e9, timezone.utc).astimezone()
-    packages = read_packages(settings.command, variables)
     return replace(
         settings.known,
         created_by=f"cctrace {__version__}",
@@ -104,7 +110,9 @@ def end_document(
     monotonic, realtime = clock_pair()
     environment = dict(started.extra[ENVIRONMENT_KEY])
     environment.update(end=_state(snapshot), counters=dict(counters))
-    acceptance = started.acceptance
+    # An NVML that had not answered at the start may have done so since; what is known already stays.
+    acceptance = fill_acceptance(started.acceptance, snapshot, Packages())
+    late = snapshot.confidential.cc_mode == DEVTOOLS and DEVTOOLS not in started.labels
     return replace(
         started,
         recording=replace(
@@ -117,6 +125,7 @@ def end_document(
         acceptance=acceptance if results is None else fill_results(acceptance, results),
         collector=replace(started.collector, notes=(*started.collector.notes, *notes)),
         clock=replace(started.clock, pairs=(*started.clock.pairs, (monotonic, realtime))),
+        labels=(*started.labels, DEVTOOLS) if late else started.labels,
         extra={**started.extra, ENVIRONMENT_KEY: environment},
     )
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cctrace.collectors.environment.cupti import find_libcupti
-from cctrace.collectors.environment.packages import find_interpreter
-from cctrace.collectors.environment.sampler import CounterSampler
-from cctrace.collectors.environment.snapshot import take_snapshot
+from cctrace.collectors.environment.isolated import NvmlHelper
+from cctrace.collectors.environment.packages import find_interpreter, read_packages
+from cctrace.collectors.environment.snapshot import Snapshot
 from cctrace.collectors.library import find_library
 from cctrace.collectors.record import folder as spool_folder
 from cctrace.collectors.record.control import CONTROL_NAME, ControlPage
@@ -103,7 +103,9 @@ class _Recording:
         self._say = say
         self._mask = mask
         self._folder: Path | None = None
+        self._helper: NvmlHelper | None = None
         self._notes: list[str] = []
+        self._unknown_noted = False
         self._window_ended_by: str | None = None
 
     def prepare(self) -> None:
@@ -116,6 +118,8 @@ class _Recording:
         if parent is not None and not parent.is_dir():
             raise UnusableInputError(f"--spool-dir {parent} is not a folder; create it first")
         self._folder = spool_folder.create_spool_folder(self._output, parent)
+        # NVML starts while the rest is prepared.
+        self._helper = NvmlHelper(self._folder / spool_folder.COUNTERS_NAME, settings.counters_hz)
         emulation = settings.emulation
         environment = child_environment(
             base,
@@ -130,27 +134,31 @@ class _Recording:
         for note in environment.notes:
             self._note(note)
         self._control = ControlPage(self._folder / CONTROL_NAME)
-        self._supervisor = Supervisor(self._folder, library, self._tick, self._say)
-        snapshot = take_snapshot()
+        self._supervisor = Supervisor(self._folder, library, self._helper, self._tick, self._say)
+        packages = read_packages(settings.command, base)
+        snapshot = self._helper.start(poll=raise_pending)
+        self._note_unknown("start", snapshot)
         if snapshot.confidential.ready_state == "not-ready":
             self._note("the GPUs are not in the ready state: CUDA will refuse to start (error 802)")
-        self._metadata = start_document(settings, snapshot, base)
+        self._metadata = start_document(settings, snapshot, packages, base)
         self._write_metadata(self._metadata)
-        self._sampler = CounterSampler(self._folder / spool_folder.COUNTERS_NAME, settings.counters_hz)
 
     def start(self) -> None:
         """Starts the command. What `recover` needs is on disk before."""
         assert self._folder is not None  # noqa: S101 - prepare() made it
+        assert self._helper is not None  # noqa: S101
         about: dict[str, Any] = {"output": str(self._output), "recorder_pid": os.getpid()}
         spool_folder.write_json(self._folder / spool_folder.RECORDER_NAME, about)
         self._control.arm(self._settings.window, time.monotonic_ns())
         self._command_pid = self._supervisor.start(self._settings.command, self._variables, self._mask)
-        self._sampler.start()
+        self._helper.begin_sampling()
 
     def supervise(self) -> Ending:
         """Waits for the end of the command, and writes what is known then."""
+        assert self._helper is not None  # noqa: S101 - prepare() made it
         ending = self._supervisor.wait()
-        counters = self._sampler.stop()
+        snapshot, counters = self._helper.finish(descendants(os.getpid()))
+        self._note_unknown("end", snapshot)
         self._window_ended_by = self._window_ended_by or self._control.ended_by(time.monotonic_ns())
         if ending.still_running:
             self._note(
@@ -160,7 +168,7 @@ class _Recording:
         metadata = end_document(
             self._metadata,
             ending,
-            take_snapshot(frozenset(descendants(os.getpid()))),
+            snapshot,
             window_ended_by=self._window_ended_by,
             counters=counters,
             notes=tuple(self._notes),
@@ -199,9 +207,17 @@ class _Recording:
         return self._output
 
     def discard(self) -> None:
-        """Removes the spool folder."""
+        """Removes the spool folder, and ends the helper if it still runs."""
+        if self._helper is not None:
+            self._helper.close()
         if self._folder is not None:
             spool_folder.remove_spool_folder(self._folder)
+
+    def _note_unknown(self, moment: str, snapshot: Snapshot) -> None:
+        """Says why NVML has not answered, once."""
+        if snapshot.unknown_because is not None and not self._unknown_noted:
+            self._unknown_noted = True
+            self._note(f"the state of the GPUs at the {moment} is {snapshot.nvml_missing}")
 
     def _tick(self) -> None:
         if self._window_ended_by is not None or self._folder is None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from cctrace.collectors.environment.isolated import NvmlHelper
 from cctrace.collectors.record.folder import recorded_pids
 from cctrace.collectors.record.processes import become_subreaper, descendants, mapped
 from cctrace.collectors.record.sentinel import GroupSentinel
@@ -92,15 +93,22 @@ class Supervisor:
     Args:
         folder: spool folder; tells which processes are recorded.
         library: the collector, by which a process is known that will be recorded.
+        helper: a child of this process that does not belong to the command.
         on_tick: called about every `TICK_S` seconds.
         say: prints one line for the user.
     """
 
     def __init__(
-        self, folder: Path, library: Path, on_tick: Callable[[], None], say: Callable[[str], None]
+        self,
+        folder: Path,
+        library: Path,
+        helper: NvmlHelper,
+        on_tick: Callable[[], None],
+        say: Callable[[str], None],
     ) -> None:
         self._folder = folder
         self._library = library
+        self._helper = helper
         self._on_tick = on_tick
         self._say = say
         self._command: int = 0
@@ -155,7 +163,7 @@ class Supervisor:
                 os.kill(pid, signum)
 
     def _reap(self) -> None:
-        """Collects every child that has ended: the command, the sentinel, and adopted orphans."""
+        """Collects every child that has ended: the command, our own two, and adopted orphans."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -165,12 +173,12 @@ class Supervisor:
                 return
             if pid == self._command and self._status is None:
                 self._status = status
-            else:
-                self._sentinel.reaped(pid, status)
+            elif not self._sentinel.reaped(pid, status):
+                self._helper.reaped(pid, status)
 
     def _recorded(self) -> set[int]:
         """Returns the living processes of the tree that are recorded, or could still come to be."""
-        living = descendants(os.getpid()) - {self._sentinel.pid}
+        living = descendants(os.getpid()) - {self._sentinel.pid, self._helper.pid}
         written = recorded_pids(self._folder)
         # Nothing was recorded yet: the command may have left a server in the background that is still
         # starting.

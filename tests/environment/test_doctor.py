@@ -9,7 +9,8 @@ from cctrace.collectors import doctor
 from cctrace.collectors.doctor import Check, diagnose
 from cctrace.collectors.environment.confidential import ConfidentialState
 from cctrace.collectors.environment.cupti import find_libcupti
-from cctrace.collectors.environment.snapshot import Snapshot, take_snapshot
+from cctrace.collectors.environment.isolated import take_snapshot
+from cctrace.collectors.environment.snapshot import Snapshot
 
 OFF = ConfidentialState(
     cc_mode="off", environment="unavailable", multi_gpu_mode="none", devtools=False, asked="settings"

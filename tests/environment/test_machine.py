@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from cctrace.collectors.environment.acceptance import fill_acceptance
 from cctrace.collectors.environment.machine import read_machine
 from cctrace.collectors.environment.packages import Packages, find_interpreter, read_packages
-from cctrace.collectors.environment.snapshot import fill_acceptance, take_snapshot
+from cctrace.collectors.environment.snapshot import without_nvml
 from cctrace.trace.acceptance import Acceptance, Hardware
 
 
@@ -138,7 +139,7 @@ def test_a_question_to_the_interpreter_prints_nothing(
 
 
 def test_what_the_user_set_is_not_overwritten() -> None:
-    snapshot = take_snapshot()
+    snapshot = without_nvml("nobody asked")
     known = Acceptance(hardware=Hardware(cpu_model="as I say"))
     filled = fill_acceptance(
         known, snapshot, Packages("3.12.1", {"torch": "2.11", "nvidia-nccl-cu13": "2.28.9"})

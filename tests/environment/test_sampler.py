@@ -1,13 +1,11 @@
 import json
 import time
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from cctrace.collectors.environment import sampler
 from cctrace.collectors.environment.nvml import Nvml
 from cctrace.collectors.environment.sampler import COUNTERS, CounterSampler
 
@@ -57,29 +55,26 @@ class FakeGpu:
         return [SimpleNamespace(nvmlReturn=0, value=SimpleNamespace(ullVal=self.nvlink[field]))]
 
 
-def _use(monkeypatch: pytest.MonkeyPatch, nvml: Nvml) -> None:
-    @contextmanager
-    def opened() -> Any:
-        yield nvml
-
-    monkeypatch.setattr(sampler, "open_nvml", opened)
+def _sampler(path: Path, gpu: FakeGpu | None = None) -> CounterSampler:
+    return CounterSampler(Nvml(gpu or FakeGpu(), None), path, 10.0)  # type: ignore[arg-type]
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_samples(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_samples(tmp_path: Path) -> None:
     gpu = FakeGpu()
-    _use(monkeypatch, Nvml(gpu, None))  # type: ignore[arg-type]
     path = tmp_path / "counters.jsonl"
-    counters = CounterSampler(path, 10.0)
     begin = time.monotonic_ns()
-    counters.start()
-    while not path.exists() or len(path.read_text().splitlines()) < 3:
-        assert time.monotonic_ns() - begin < 20e9
-        time.sleep(0.02)
-    report = counters.stop()
+    counters = _sampler(path, gpu)
+    for _ in range(3):
+        wait_s = counters.wait_s()
+        assert wait_s is not None
+        time.sleep(wait_s)
+        counters.sample()
+    assert len(_lines(path)) == 3, "each sample is on disk before the next one"
+    report = counters.finish()
     lines = _lines(path)
     assert report["state"] == "done"
     assert report["samples"] == len(lines)
@@ -99,26 +94,33 @@ def test_samples(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seconds = (lines[1]["monotonic_ns"] - lines[0]["monotonic_ns"]) / 1e9
     assert lines[1]["values"]["nvlink_tx_kib_per_s"] == pytest.approx(2048 / seconds, rel=1e-3)
     assert set(lines[1]["values"]) <= set(COUNTERS)
+    assert lines[2]["monotonic_ns"] - lines[0]["monotonic_ns"] >= 0.19e9
 
 
-def test_no_nvml_is_a_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    _use(monkeypatch, Nvml(None, "NVML does not start"))
-    counters = CounterSampler(tmp_path / "counters.jsonl", 5.0)
-    counters.start()
-    report = counters.stop()
-    assert report == {"state": "NVML does not start", "hz": 5.0, "samples": 0, "cpu_us_per_sample": None}
+def test_a_sample_that_lasts_longer_than_its_period_is_followed_by_a_pause(tmp_path: Path) -> None:
+    gpu = FakeGpu()
+    gpu.nvmlDeviceGetUtilizationRates = lambda _: time.sleep(0.15)  # type: ignore[method-assign]
+    counters = _sampler(tmp_path / "counters.jsonl", gpu)
+    counters.sample()
+    wait_s = counters.wait_s()
+    assert wait_s is not None
+    assert 0.08 < wait_s <= 0.1
+
+
+def test_no_nvml_is_a_state(tmp_path: Path) -> None:
+    counters = CounterSampler(Nvml(None, "NVML does not start"), tmp_path / "counters.jsonl", 5.0)
+    assert counters.wait_s() is None
+    assert counters.finish() == {
+        "state": "NVML does not start",
+        "hz": 5.0,
+        "samples": 0,
+        "cpu_us_per_sample": None,
+    }
     assert not (tmp_path / "counters.jsonl").exists()
 
 
-def test_no_rate_means_no_thread(tmp_path: Path) -> None:
-    counters = CounterSampler(tmp_path / "counters.jsonl", 0.0)
-    counters.start()
-    assert counters.stop()["state"] == "off"
-
-
-def test_a_full_disk_does_not_end_the_recorder(monkeypatch: pytest.MonkeyPatch) -> None:
-    _use(monkeypatch, Nvml(FakeGpu(), None))  # type: ignore[arg-type]
-    counters = CounterSampler(Path("/dev/full"), 10.0)
-    counters.start()
-    time.sleep(0.2)
-    assert counters.stop()["state"] == "stopped: No space left on device"
+def test_a_full_disk_ends_the_sampling_and_nothing_else() -> None:
+    counters = _sampler(Path("/dev/full"))
+    counters.sample()
+    assert counters.wait_s() is None
+    assert counters.finish()["state"] == "stopped: No space left on device"
