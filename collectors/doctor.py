@@ -133,7 +133,7 @@ def _check_confidential(snapshot: Snapshot) -> Check:
     name = "confidential computing"
     if state.cc_mode is None:
         return Check(name, UNKNOWN, "NVML does not say; set it with --set security.cc_mode=on|off")
-    if state.ready_state == "not-ready":
+    if state.refuses_work:
         detail = (
             "the GPUs do not accept work (CUDA error 802); `nvidia-smi conf-compute -srs 1` after attestation"
         )

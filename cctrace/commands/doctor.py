@@ -66,7 +66,7 @@ def _confidential_facts(diagnosis: Diagnosis) -> list[tuple[str, str]]:
         ("environment", state.environment),
         ("multi-GPU mode", state.multi_gpu_mode),
         ("devtools", devtools),
-        ("ready state", state.ready_state),
+        ("ready state", "not applicable with CC off" if state.cc_mode == "off" else state.ready_state),
         ("NVLink encryption", state.nvlink_encryption),
         ("GPU is capable", capable),
         ("CPU capability (driver)", state.cpu_capability),

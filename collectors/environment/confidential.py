@@ -30,7 +30,8 @@ class ConfidentialState:
         environment: unavailable, simulation or production.
         multi_gpu_mode: none, protected-pcie or nvle.
         devtools: developer tools are allowed.
-        ready_state: ready or not-ready; CUDA refuses to start (error 802) while it is not-ready.
+        ready_state: ready or not-ready; CUDA refuses to start (error 802) while it is not-ready. None with CC
+            off: NVML then answers not-ready for GPUs that work.
         nvlink_encryption: off or on.
         cpu_capability: the TEE of the CPU that the driver sees: none, sev, tdx, sev-snp.
         gpu_capable: the GPU could be put into CC mode.
@@ -46,6 +47,11 @@ class ConfidentialState:
     cpu_capability: str | None = None
     gpu_capable: bool | None = None
     asked: str | None = None
+
+    @property
+    def refuses_work(self) -> bool:
+        """True if CC is known to be on and the GPUs are known to accept no work."""
+        return self.cc_mode in ("on", "devtools") and self.ready_state == "not-ready"
 
     def to_json(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""
@@ -64,12 +70,13 @@ def read_confidential_state(nvml: Nvml) -> ConfidentialState:
     feature = None if answer is None else bool(answer.ccFeature)
     devtools = None if answer is None else bool(answer.devToolsMode)
     multi_gpu = getattr(answer, "multiGpuMode", None)
+    cc_mode = _cc_mode(feature, devtools, multi_gpu)
     return ConfidentialState(
-        cc_mode=_cc_mode(feature, devtools, multi_gpu),
+        cc_mode=cc_mode,
         environment=None if answer is None else _named(_ENVIRONMENTS, answer.environment),
         multi_gpu_mode=None if multi_gpu is None else _named(_MULTI_GPU_MODES, multi_gpu),
         devtools=devtools,
-        ready_state=None if ready is None else ("ready" if ready else "not-ready"),
+        ready_state=None if ready is None or cc_mode == "off" else ("ready" if ready else "not-ready"),
         nvlink_encryption=_nvlink_encryption(nvml, multi_gpu),
         cpu_capability=None if capabilities is None else _named(_CPU_CAPABILITIES, capabilities.cpuCaps),
         gpu_capable=None if capabilities is None else bool(capabilities.gpusCaps),

@@ -138,7 +138,7 @@ class _Recording:
         packages = read_packages(settings.command, base)
         snapshot = self._helper.start(poll=raise_pending)
         self._note_unknown("start", snapshot)
-        if snapshot.confidential.ready_state == "not-ready":
+        if snapshot.confidential.refuses_work:
             self._note("the GPUs are not in the ready state: CUDA will refuse to start (error 802)")
         self._metadata = start_document(settings, snapshot, packages, base)
         self._write_metadata(self._metadata)

@@ -140,3 +140,10 @@ def test_nvlink_encryption_is_a_field_of_its_own(
 def test_capabilities() -> None:
     found = read_confidential_state(fake(settings=(0, 0, 0, 0), capabilities=(2, 1)))
     assert (found.cpu_capability, found.gpu_capable) == ("tdx", True)
+
+
+def test_ready_state_means_nothing_with_cc_off() -> None:
+    found = read_confidential_state(fake(settings=(0, 0, 0, 0), ready=0))
+    assert (found.cc_mode, found.ready_state, found.refuses_work) == ("off", None, False)
+    assert read_confidential_state(fake(settings=(2, 1, 1, 0), ready=0)).refuses_work
+    assert not read_confidential_state(fake(ready=0)).refuses_work, "nobody knows whether CC is on"

@@ -232,3 +232,15 @@ def test_a_helper_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> Non
     assert snapshot.machine.cpus > 0
     for found in (snapshot.nvml_missing, end.nvml_missing, counters["state"]):
         assert "cannot be started" in found
+
+
+@pytest.mark.parametrize(("feature", "refused"), [(0, False), (1, True)])
+def test_gpus_that_are_not_ready_matter_with_cc_on_only(cctrace, nvml, feature: int, refused: bool) -> None:
+    bindings = _ANSWERS.replace("ccFeature=1, devToolsMode=1", f"ccFeature={feature}, devToolsMode=0")
+    nvml(bindings + _INIT + "def nvmlSystemGetConfComputeGpusReadyState(): return 0\n")
+    assert ("error 802" in cctrace.record().stderr) == refused
+    ready = open_trace(cctrace.trace).metadata.acceptance.security.ready_state
+    assert ready == ("not-ready" if refused else None)
+    shown = cctrace.run("doctor", COLUMNS="200").stdout
+    assert ("error 802" in shown) == refused
+    assert ("not applicable with CC off" in shown) == (not refused)
