@@ -6,6 +6,8 @@ command needs inside the command's function, so that `cctrace --help` loads noth
 
 from __future__ import annotations
 
+import contextlib
+import faulthandler
 import importlib
 import os
 import sys
@@ -77,6 +79,9 @@ def main() -> None:
     Exit codes: 0 fine, 1 a check failed, 2 the input cannot be used, 130 interrupted; `record` passes on
     the code of the recorded program.
     """
+    with contextlib.suppress(OSError, ValueError, RuntimeError):  # no stderr at all
+        if not faulthandler.is_enabled():
+            faulthandler.enable(sys.__stderr__)  # a crash in a native library says where
     try:
         code = build_app()(prog_name="cctrace", standalone_mode=False)
     except CctraceError as error:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -77,6 +78,25 @@ def test_tracebacks_on_request(cctrace) -> None:
     assert "Traceback" in cctrace.run("--debug", "info", "none.parquet").stderr
     assert "Traceback" in cctrace.run("info", "none.parquet", CCTRACE_DEBUG="1").stderr
     assert "Traceback" not in cctrace.run("info", "none.parquet", CCTRACE_DEBUG="0").stderr
+
+
+def test_a_crash_of_our_own_leaves_a_traceback(environment: dict[str, str]) -> None:
+    program = (
+        "import os, signal, cctrace.cli as cli\n"
+        "cli.build_app = lambda: os.kill(os.getpid(), signal.SIGSEGV)\n"
+        "cli.main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGSEGV
+    assert "Segmentation fault" in done.stderr
+    assert "cli.py" in done.stderr
 
 
 def test_a_closed_pipe_is_no_error(cctrace) -> None:
