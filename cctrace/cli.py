@@ -80,7 +80,7 @@ def main() -> None:
     the code of the recorded program.
     """
     with contextlib.suppress(OSError, ValueError, RuntimeError):  # no stderr at all
-        if not faulthandler.is_enabled():
+        if sys.__stderr__ is not None and not faulthandler.is_enabled():
             faulthandler.enable(sys.__stderr__)  # a crash in a native library says where
     try:
         code = build_app()(prog_name="cctrace", standalone_mode=False)
