@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +13,7 @@ from cctrace.collectors.spool.handles import Numbering
 from cctrace.collectors.spool.index import Index, Run
 from cctrace.collectors.spool.layout import Flag, Operation
 from cctrace.collectors.spool.merge import Batch
-from cctrace.collectors.spool.spoolfile import Records, joined, take
+from cctrace.collectors.spool.spoolfile import Records, joined
 
 _WORK: Final = (Operation.KERNEL, Operation.GRAPH, Operation.COPY, Operation.MEMSET)
 
@@ -29,40 +29,75 @@ NO_SYNC_STREAM: Final = 0xFFFFFFFF
 
 
 class Correlations:
-    """Correlation ids that have a GPU row. CUPTI counts them up, so that a table answers which ones do."""
+    """Correlation ids that have a GPU row, each with stream and graph of the submission it was joined with.
+
+    CUPTI counts ids up, so that tables answer: 9 bytes an id.
+    """
 
     def __init__(self, records: Records, index: Index) -> None:
-        parts = [run.gather(records)["link"] for runs in index.gpu.values() for run in runs]
-        links = np.concatenate([np.zeros(0, dtype=np.uint32), *parts])
-        self._known = np.zeros(0, dtype=bool)
-        # A damaged id far above the others must not make the table large.
-        links = links[links < MAX_IDS_PER_ROW * len(links) + 1024]
-        if len(links):
-            self._known = np.zeros(int(links.max()) + 2, dtype=bool)
-            self._known[links] = True
-            self._known[[0, -1]] = False
+        runs = [run for runs in index.gpu.values() for run in runs]
+        # A damaged id far above the others must not make the tables large.
+        limit = MAX_IDS_PER_ROW * sum(run.count for run in runs) + 1024
+        links = (run.gather(records)["link"] for run in runs)
+        last = max((int(link.max(initial=0, where=link < limit)) for link in links), default=0)
+        self._known = np.zeros(last + 2 if last else 0, dtype=bool)
+        for run in runs if last else ():
+            self._known[np.minimum(run.gather(records)["link"], last + 1)] = True
+        self._known[[0, -1] if last else []] = False
+        self._stream = np.full(len(self._known), -1, dtype=np.int32)
+        self._graph = np.full(len(self._known), -1, dtype=np.int32)
 
     def __bool__(self) -> bool:
         return bool(len(self._known))
 
     def contain(self, links: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
         """Which of the ids have a GPU row."""
-        return np.take(self._known, np.minimum(links, len(self._known) - 1))
+        return np.take(self._known, self._place(links))
+
+    def join(
+        self,
+        links: npt.NDArray[np.int64],
+        stream: npt.NDArray[np.int64] | None,
+        graph: npt.NDArray[np.int64] | None,
+    ) -> None:
+        """Notes the streams and graphs of submissions; a link of −1 is none."""
+        where = np.flatnonzero(links >= 0)
+        for table, numbers in ((self._stream, stream), (self._graph, graph)):
+            if numbers is not None:
+                table[links[where]] = numbers[where]
+
+    def stream_and_graph(
+        self, links: npt.NDArray[np.uint32]
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """Numbers of stream and graph of the submission behind each id; −1 for none."""
+        if not self:
+            nothing = np.full(len(links), -1, dtype=np.int32)
+            return nothing, nothing
+        places = self._place(links)
+        return np.take(self._stream, places), np.take(self._graph, places)
+
+    def _place(self, links: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+        places: npt.NDArray[np.uint32] = np.minimum(links, np.uint32(len(self._known) - 1))
+        return places
 
 
 class HostCalls:
     """CUPTI's view of one thread's calls that led to a GPU row, to be joined with the interposer's view."""
 
     def __init__(self, records: Records, runs: Sequence[Run], wanted: Correlations) -> None:
-        parts = []
+        names = ("start_ns", "end_ns", "link")
+        parts: list[list[npt.NDArray[Any]]] = [[records[name][:0]] for name in names]
         for run in runs if wanted else ():
             calls = run.gather(records)
-            parts.append(take(calls, wanted.contain(calls["link"])))
-        calls = joined(parts)
-        order = np.argsort(calls["start_ns"], kind="stable")
-        self._start, self._end, self._link = (calls[n][order] for n in ("start_ns", "end_ns", "link"))
+            keep = wanted.contain(calls["link"])
+            for name, part in zip(names, parts, strict=True):
+                part.append(calls[name][keep])
+        start, end, link = (np.concatenate(part) for part in parts)
+        if not bool(np.all(start[1:] >= start[:-1])):
+            order = np.argsort(start, kind="stable")
+            start, end, link = start[order], end[order], link[order]
         # A runtime call and the driver call inside it may both be there: searching needs ascending ends.
-        self._end = np.maximum.accumulate(self._end) if len(self._end) else self._end
+        self._start, self._end, self._link = start, np.maximum.accumulate(end), link
         self._last_used = -1
 
     def correlations(self, batch: Batch) -> npt.NDArray[np.int64]:
@@ -91,37 +126,6 @@ class HostCalls:
         return result
 
 
-@dataclass
-class Joined:
-    """Streams and graphs of the submissions that have a correlation, to number CUPTI's alike."""
-
-    correlation: list[npt.NDArray[np.int64]] = field(default_factory=list)
-    stream: list[npt.NDArray[np.int64]] = field(default_factory=list)
-    graph: list[npt.NDArray[np.int64]] = field(default_factory=list)
-
-    def add(
-        self,
-        correlation: npt.NDArray[np.int64],
-        stream: npt.NDArray[np.int64],
-        graph: npt.NDArray[np.int64],
-    ) -> None:
-        """Notes the joined ones among some calls."""
-        where = correlation >= 0
-        if where.any():
-            self.correlation.append(correlation[where])
-            self.stream.append(stream[where])
-            self.graph.append(graph[where])
-
-    def lookup(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Correlation (ascending), stream and graph."""
-        empty = np.zeros(0, dtype=np.int64)
-        columns = [np.concatenate([empty, *part]) for part in (self.correlation, self.stream, self.graph)]
-        if not bool(np.all(columns[0][1:] >= columns[0][:-1])):
-            order = np.argsort(columns[0], kind="stable")
-            columns = [column[order] for column in columns]
-        return columns[0], columns[1], columns[2]
-
-
 @dataclass(frozen=True)
 class CuptiNumbers:
     """Our number of each CUPTI stream, by (device, stream), and of each CUPTI graph."""
@@ -140,28 +144,25 @@ class CuptiNumbers:
 
 
 def number_alike(
-    records: Records, index: Index, joined: Joined, streams: Numbering, graphs: Numbering
+    records: Records, index: Index, correlations: Correlations, streams: Numbering, graphs: Numbering
 ) -> CuptiNumbers:
     """Gives CUPTI's streams and graphs the numbers that the interposer's have, by what was submitted to them.
 
     A CUPTI stream of which no row was joined, or a second one for the same stream (a graph's side branch),
     gets a new number.
     """
-    correlation, stream, graph = joined.lookup()
     votes: dict[tuple[int, int], tuple[int, int, int]] = {}
     graph_votes: dict[int, dict[int, int]] = {}
     for key, runs in index.gpu.items():
         rows = _some_rows(records, runs)
-        place = np.searchsorted(correlation, rows["link"])
-        place = np.minimum(place, max(0, len(correlation) - 1))
-        hit = correlation[place] == rows["link"] if len(correlation) else np.zeros(len(rows), dtype=bool)
-        eager = hit & (rows["tid"] == 0)
-        chosen = eager if eager.any() else hit
+        stream, graph = correlations.stream_and_graph(rows["link"])
+        eager = (stream >= 0) & (rows["tid"] == 0)
+        chosen = eager if eager.any() else stream >= 0
         if chosen.any():
-            numbers, counts = np.unique(stream[place[chosen]], return_counts=True)
+            numbers, counts = np.unique(stream[chosen], return_counts=True)
             best = int(np.argmax(counts))
             votes[key] = (int(eager.any()), int(counts[best]), int(numbers[best]))
-        for cupti_id, number in zip(rows["tid"][hit].tolist(), graph[place[hit]].tolist(), strict=True):
+        for cupti_id, number in zip(rows["tid"].tolist(), graph.tolist(), strict=True):
             if cupti_id and number >= 0:
                 tally = graph_votes.setdefault(cupti_id, {})
                 tally[number] = tally.get(number, 0) + 1

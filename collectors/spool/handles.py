@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
+import pyarrow as pa
 
 LEGACY_STREAM: Final = 0
 """Key and number of the legacy default stream (its other handle, 1, is the same stream)."""
@@ -97,8 +97,10 @@ class Numbering:
             return np.full(len(handles), self.number(int(handles[0]), generation), dtype=np.int64)
         # A handle mostly comes many times in a row: hashing the begin of each row is enough.
         begins = np.concatenate(([0], np.flatnonzero(handles[1:] != handles[:-1]) + 1))
-        codes, distinct = pd.factorize(handles[begins])
-        table = np.array([self.number(int(handle), generation) for handle in distinct], dtype=np.int64)
+        coded = pa.array(handles[begins]).dictionary_encode()
+        distinct = coded.dictionary.to_pylist()
+        table = np.array([self.number(handle, generation) for handle in distinct], dtype=np.int64)
+        codes = coded.indices.to_numpy()
         lengths = np.diff(np.append(begins, len(handles)))
         numbers: npt.NDArray[np.int64] = np.repeat(table[codes], lengths)
         return numbers

@@ -24,7 +24,6 @@ from cctrace.collectors.spool.cupti import (
     Correlations,
     CuptiNumbers,
     HostCalls,
-    Joined,
     number_alike,
 )
 from cctrace.collectors.spool.handles import LEGACY_STREAM, Births, Numbering, stream_keys, stream_name
@@ -81,7 +80,6 @@ class ProcessRows:
         self._stream_births = _stream_births(index)
         self._graph_births, self._executable_names = _graph_births(index)
         self._correlations = Correlations(spool.records, index)
-        self._joined = Joined()
         self._launch_correlation = self._number_replays()
 
     def write(self, write: Callable[[pa.Table], None], progress: Callable[[int], None]) -> int:
@@ -129,10 +127,7 @@ class ProcessRows:
         graph = _spread(executable, batch, self._graph_numbers)
         correlation = self._correlation_of(batch, host_calls)
         if correlation is not None and self._correlations:
-            nothing = np.full(len(batch), -1, dtype=np.int64)
-            self._joined.add(
-                correlation, nothing if stream is None else stream, nothing if graph is None else graph
-            )
+            self._correlations.join(correlation, stream, graph)
         return Numbers(stream, correlation, graph, ref)
 
     def _correlation_of(self, batch: Batch, host_calls: HostCalls) -> npt.NDArray[np.int64] | None:
@@ -181,7 +176,7 @@ class ProcessRows:
 
     def _write_streams(self, write: Callable[[pa.Table], None], progress: Callable[[int], None]) -> int:
         cupti = number_alike(
-            self._records, self._index, self._joined, self._numbers.streams, self._numbers.graphs
+            self._records, self._index, self._correlations, self._numbers.streams, self._numbers.graphs
         )
         sources = self._stream_sources(cupti)
         return sum(source.write(self, write, progress) for source in sources)
