@@ -40,6 +40,9 @@ _BUILDS_EXECUTABLE: Final = ("cuGraphInstantiate", "cuGraphExec", "cuGraphUpload
 """Graph-building calls whose object is an executable graph, by the begin of their name."""
 _CREATES_EXECUTABLE: Final = "cuGraphInstantiate"
 
+_SAMPLED_STEPS: Final = "sampled steps"
+"""Lane of the stamps around eager steps: which stream they ran on is not known."""
+
 _TID_MAX: Final = 2**31 - 1
 """Linux gives out no larger thread id; a larger one is damage, or CUPTI's own number of a thread."""
 
@@ -179,7 +182,7 @@ class ProcessRows:
             self._records, self._index, self._correlations, self._numbers.streams, self._numbers.graphs
         )
         sources = self._stream_sources(cupti)
-        return sum(source.write(self, write, progress) for source in sources)
+        return sum(self._write_stream(source, write, progress) for source in sources)
 
     def _stream_sources(self, cupti: CuptiNumbers) -> list[_StreamRows]:
         """Everything that goes on GPU lanes, in the order of the lanes."""
@@ -197,14 +200,14 @@ class ProcessRows:
         found = [by_lane[key] for key in sorted(by_lane)]
         for device in np.unique(self.replays.eager["device"]).tolist():
             rows = self.replays.eager[self.replays.eager["device"] == device]
-            found.append(_StreamRows(device, None, [], rows, cupti, "sampled steps"))
+            found.append(_StreamRows(device, None, [], rows, cupti, _SAMPLED_STEPS))
         if self._index.syncs:
             found.append(_StreamRows(NO_DEVICE, None, self._index.syncs, None, cupti, "synchronization"))
         if self._index.rotations:
             found.append(_StreamRows(NO_DEVICE, None, self._index.rotations, None, cupti, "key rotation"))
         return found
 
-    def write_stream(
+    def _write_stream(
         self, source: _StreamRows, write: Callable[[pa.Table], None], progress: Callable[[int], None]
     ) -> int:
         """Writes one GPU lane; returns its rows."""
@@ -212,7 +215,7 @@ class ProcessRows:
         name = source.name or self._stream_name(source.number)
         lane = self._lanes.add(self._pid, "stream", device=device, stream=source.number, name=name)
         shared = LaneRows(self._pid, lane, None, None)
-        texts = self._texts if source.name != "sampled steps" else Texts({1: EAGER_NAME})
+        texts = self._texts if source.name != _SAMPLED_STEPS else Texts({1: EAGER_NAME})
         count = 0
         for batch in merged(self._records, source.runs, (), source.made):
             write(lane_table(batch, shared, texts, source.numbers(batch)))
@@ -236,11 +239,6 @@ class _StreamRows:
     made: Records | None
     cupti: CuptiNumbers
     name: str | None = None
-
-    def write(
-        self, process: ProcessRows, write: Callable[[pa.Table], None], progress: Callable[[int], None]
-    ) -> int:
-        return process.write_stream(self, write, progress)
 
     def numbers(self, batch: Batch) -> Numbers:
         made = batch.positions < 0
