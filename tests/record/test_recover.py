@@ -1,4 +1,5 @@
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -80,3 +81,17 @@ def test_a_newer_recording_is_refused(cctrace, spool: Path) -> None:
     done = cctrace.run("recover", str(spool))
     assert (done.returncode, "newer cctrace" in done.stderr) == (2, True)
     assert spool.exists()
+
+
+def test_neither_recording_nor_recovery_loads_pandas(cctrace, spool: Path, tmp_path: Path) -> None:
+    """It takes longer than all the rest of a short recording."""
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    loaded = tmp_path / "loaded"
+    (packages / "pandas.py").write_text(f"open({str(loaded)!r}, 'w').close()\nraise ImportError\n")
+    path = os.pathsep.join(filter(None, [str(packages), cctrace.environment.get("PYTHONPATH")]))
+    assert cctrace.run("recover", str(spool), PYTHONPATH=path).returncode == 0
+    assert open_trace(cctrace.trace).num_rows == 12
+    assert cctrace.record("--force", PYTHONPATH=path).returncode == 0
+    assert open_trace(cctrace.trace).num_rows == 10
+    assert not loaded.exists()
