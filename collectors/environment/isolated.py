@@ -69,13 +69,15 @@ class NvmlHelper:
             os.close(its_input)
             os.close(its_output)
 
-    def start(self, limit_s: float = START_LIMIT_S, poll: Callable[[], None] = lambda: None) -> Snapshot:
+    def start(self, limit_s: float | None = None, poll: Callable[[], None] = lambda: None) -> Snapshot:
         """Returns the machine at the start.
 
         Args:
-            limit_s: wait at most so long. The helper goes on, and `finish` may know more.
+            limit_s: wait at most so long, None: `START_LIMIT_S`. The helper goes on, and `finish` may know
+                more.
             poll: called while waiting; may raise.
         """
+        limit_s = START_LIMIT_S if limit_s is None else limit_s
         found = self._snapshot(self._answer(limit_s, poll))
         if found is not None:
             self._started = True

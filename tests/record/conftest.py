@@ -72,6 +72,20 @@ class Cctrace:
         self.processes.append(process)
         return process
 
+    def set_limit(self, module: str, name: str, seconds: float) -> None:
+        """Sets a limit of the command line, where the real one would only make the test last longer."""
+        folder = self.folder / f"limit-{name}"
+        folder.mkdir()
+        (folder / "sitecustomize.py").write_text(
+            "import sys\n"
+            "if 'cctrace.cli' in sys.orig_argv:\n"
+            f"    import {module} as module\n"
+            f"    assert hasattr(module, {name!r})\n"
+            f"    module.{name} = {seconds}\n"
+        )
+        paths = [str(folder), self.environment.get("PYTHONPATH", "")]
+        self.environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+
     def record(
         self, *options: str, program: tuple[str, ...] = (), **environment: str
     ) -> subprocess.CompletedProcess[str]:

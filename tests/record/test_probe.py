@@ -35,7 +35,7 @@ def nvmlInit():
 """
 _CRASH = "    os.kill(os.getpid(), signal.SIGSEGV)\n"
 _HANG = "    time.sleep(1000)\n"
-_LATE = "    time.sleep(6.5)\n"
+_LATE = "    time.sleep(2.5)\n"
 
 
 @pytest.fixture
@@ -147,7 +147,9 @@ def test_nvml_that_hangs_does_not_hold_the_command_up(cctrace, nvml, eventually)
 
 def test_an_answer_that_comes_late_still_counts(cctrace, nvml) -> None:
     nvml(_ANSWERS + _INIT + _LATE)
-    done = cctrace.record(program=("--serve", "5"))
+    cctrace.set_limit("cctrace.collectors.environment.isolated", "START_LIMIT_S", 1.0)
+    done = cctrace.record(program=("--serve", "4"))
+    assert "at the start is not known" in done.stderr
     assert done.returncode == 0, done.stderr
     metadata = open_trace(cctrace.trace).metadata
     assert metadata.acceptance.hardware.gpu_model == "A GPU"

@@ -290,6 +290,7 @@ def test_a_recorded_child_that_outlives_the_command_gets_a_grace(cctrace) -> Non
 
 
 def test_a_recorded_child_that_stays_does_not_hold_the_trace_up(cctrace, eventually) -> None:
+    cctrace.set_limit("cctrace.collectors.record.supervisor", "GRACE_S", 2.0)
     begin = time.monotonic()
     said = cctrace.folder / "said.txt"
     with said.open("w") as file:  # a pipe would stay open as long as the child runs
