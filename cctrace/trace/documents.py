@@ -7,6 +7,7 @@ the same format version survives being read and written.
 from __future__ import annotations
 
 import dataclasses
+import sys
 import types
 from collections.abc import Mapping
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -17,6 +18,8 @@ EXTRA = "extra"
 """Name of the field that keeps unknown keys."""
 
 _INT64 = 2**63
+_SHOWN = 60
+"""Characters of a wrong value that a message shows."""
 
 
 def described(meaning: str, *, unit: str = "", choices: tuple[str, ...] = (), default: Any = None) -> Any:
@@ -57,25 +60,69 @@ def to_document(value: Any) -> Any:
     return value
 
 
-def from_document(cls: type[T], document: Mapping[str, Any]) -> T:
-    """Builds a document class from a document that its JSON schema accepts; missing keys get the default."""
+class DocumentError(Exception):
+    """A document that its JSON schema does not accept. The message names the place and the value."""
+
+
+def from_document(cls: type[T], document: Any, place: str = "the document") -> T:
+    """Builds a document class from JSON types; missing keys get the default.
+
+    Accepts exactly what the JSON schema of the class accepts (a test holds the two together), but starts in
+    no time and makes the objects on the way.
+
+    Raises:
+        DocumentError: a value has the wrong type.
+    """
+    if not isinstance(document, Mapping):
+        raise DocumentError(f"{place}: {_shown(document)} is no object")
     known = hints(cls)
-    values: dict[str, Any] = {key: _read(known[key], document[key]) for key in known if key in document}
+    prefix = "" if place == "the document" else f"{place}."
+    values: dict[str, Any] = {
+        key: _read(hint, document[key], f"{prefix}{key}") for key, hint in known.items() if key in document
+    }
     values[EXTRA] = {key: item for key, item in document.items() if key not in known}
     return cls(**values)
 
 
-def _read(hint: Any, value: Any) -> Any:
-    if value is None:
-        return None
+def _read(hint: Any, value: Any, place: str) -> Any:
+    """The value as the first member of the union that takes its JSON type."""
     for member in union_members(hint):
-        if dataclasses.is_dataclass(member) and isinstance(value, Mapping):
-            return from_document(member, value)  # type: ignore[arg-type]
-        if get_origin(member) is tuple and isinstance(value, list):
-            return tuple(_read(get_args(member)[0], item) for item in value)
-        if member is float and isinstance(value, int) and not isinstance(value, bool):
-            return float(value)
-    return value
+        origin = get_origin(member)
+        if member is Any:
+            return value
+        if isinstance(value, Mapping):
+            if dataclasses.is_dataclass(member):
+                return from_document(member, value, place)  # type: ignore[arg-type]
+            if origin is not None and issubclass(origin, Mapping):
+                return {
+                    key: _read(get_args(member)[1], item, f"{place}.{key}") for key, item in value.items()
+                }
+        elif isinstance(value, list):
+            if origin is tuple:
+                items = enumerate(value)
+                return tuple(_read(get_args(member)[0], item, f"{place}.{i}") for i, item in items)
+        elif origin is None and not dataclasses.is_dataclass(member):
+            simple = _simple(member, value)
+            if simple is not None or (value is None and member is types.NoneType):
+                return simple
+    raise DocumentError(f"{place}: {_shown(value)} is not of the type that belongs there")
+
+
+def _simple(member: Any, value: Any) -> Any:
+    """A number, text or truth value as `member`; None if it is none."""
+    if isinstance(value, bool) or member is bool:
+        return value if member is bool and isinstance(value, bool) else None
+    if member is int:
+        whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+        return int(value) if whole and -_INT64 <= value < _INT64 else None
+    if member is float and isinstance(value, (int, float)):
+        return float(value) if abs(value) <= sys.float_info.max else None
+    return value if member is str and isinstance(value, str) else None
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
 def json_schema(cls: type) -> dict[str, Any]:

@@ -10,7 +10,14 @@ from typing import Any, Final
 
 from cctrace.errors import UnusableInputError
 from cctrace.trace.acceptance import Acceptance
-from cctrace.trace.documents import described, from_document, json_schema, to_document, unknown_keys
+from cctrace.trace.documents import (
+    DocumentError,
+    described,
+    from_document,
+    json_schema,
+    to_document,
+    unknown_keys,
+)
 from cctrace.trace.schema import FORMAT_VERSION
 from cctrace.trace.settable import resolve
 
@@ -181,8 +188,10 @@ class Metadata:
     def from_document(cls, document: Any) -> Metadata:
         """As `from_json`, from JSON types."""
         check_version(document)
-        check(document)
-        return from_document(cls, document)
+        try:
+            return from_document(cls, document)
+        except DocumentError as error:
+            raise UnusableInputError(f"the metadata is broken: {_short(str(error))}") from None
 
     def with_value(self, name: str, value: Any) -> Metadata:
         """A copy with one settable field set, as `--set name=value` does.
@@ -223,17 +232,6 @@ def check_version(document: Any) -> None:
         raise UnusableInputError(
             f"made by a newer cctrace (format {version}; this one reads up to {FORMAT_VERSION}): upgrade"
         )
-
-
-def check(document: Any) -> None:
-    """Raises UnusableInputError if the published schema does not accept the document."""
-    from jsonschema import Draft202012Validator  # noqa: PLC0415 - slow to import
-    from jsonschema.exceptions import best_match  # noqa: PLC0415
-
-    error = best_match(Draft202012Validator(published_schema()).iter_errors(document))
-    if error is not None:
-        where = ".".join(str(part) for part in error.absolute_path) or "the document"
-        raise UnusableInputError(f"the metadata is broken: {_short(where)}: {_short(error.message)}")
 
 
 def published_schema() -> dict[str, Any]:
