@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
 SOURCES := cctrace collectors analyzers app tests sample_traces bench docs
 NATIVE := $(wildcard collectors/native/*.h collectors/native/*.cpp tests/native/mock/*.h tests/native/mock/*.cpp tests/native/apps/*.cpp)
-PACKAGE_FILES := pyproject.toml CMakeLists.txt $(shell find cctrace collectors analyzers app -name '*.py' -o -name '*.toml' -o -name '*.json' -o -name '*.cpp' -o -name '*.h' -o -name '*.def' 2>/dev/null | grep -v __pycache__)
+PACKAGE_FILES := pyproject.toml CMakeLists.txt $(shell find cctrace collectors analyzers app -name '*.py' -o -name '*.toml' -o -name '*.json' -o -name '*.cpp' -o -name '*.h' -o -name '*.def' -o -name '*.map' 2>/dev/null | grep -v __pycache__)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-gpu lint format bench docs clean

@@ -29,18 +29,18 @@ usage() {
 # record NAME RECORD-OPTIONS... -- PROGRAM ARGUMENTS...
 # A lock keeps two runs of this script apart.
 record() {
-  local name=$1 trace=$OUT/$1.parquet hidden=$OUT/.$1 begin=$SECONDS own=() status
+  local name=$1 trace=$OUT/$1.parquet hidden=$OUT/.$1 begin=$SECONDS own=() status results=.${1%-*}.json
   shift
   # shellcheck disable=SC2254
   case $name in $pattern) ;; *) return ;; esac
   while [[ $1 != -- ]]; do own+=("$1"); shift; done
   shift
-  # The load's results go into the trace.
-  [[ $1 != serve* ]] || { own+=(--results "$hidden.json"); set -- "$@" --result-filename "$hidden.json"; }
+  # The load's results go into the trace; the arms of a pair use the same name, so that their commands are equal.
+  [[ $1 != serve* ]] || { own+=(--results "$results"); set -- "$@" --result-filename "$results"; }
   [[ ! -e $trace ]] || { echo "$name: exists"; return; }
   exec 9>"$hidden.lock"
   flock -n 9 || { echo "$name: another run is making it"; return; }
-  rm -f "$hidden.json"
+  rm -f "$results"
   timeout --kill-after=10 "$limit" "${cctrace[@]}" record -o "$trace" --label "$name" "${own[@]}" \
     -- "$python" "$@" >"$hidden.log" 2>&1
   status=$?
@@ -53,7 +53,7 @@ record() {
     tail -n 15 "$hidden.log" >&2
     failed+=("$name")
   fi
-  rm -f "$hidden.json" "$hidden.lock"
+  rm -f "$results" "$hidden.lock"
 }
 
 # pair NAME CAUSES RECORD-OPTIONS... -- PROGRAM ARGUMENTS...: the same run plain and with the costs of CAUSES charged.

@@ -83,7 +83,9 @@ struct Hook<kRow, kPerThread, kOperation, kShape, CUresult (*)(A...)> {
       observe_after(api(kRow).symbol, result, arguments...);
       return result;
     } else {
-      if (!recorder::recording() && !is_about_graphs(kOperation)) return function(arguments...);
+      // An emulated platform does not get faster when the window of the recording closes.
+      const bool follow = is_about_graphs(kOperation) || config().emulation.active;
+      if (!recorder::recording() && !follow) return function(arguments...);
       return record_call<kOperation, kShape>(api(kRow), kPerThread, function, arguments...);
     }
   }

@@ -130,3 +130,20 @@ def test_gpu_rows_of_a_time_without_recording_are_not_kept(recorder: Any) -> Non
     assert len(spool.named("cuLaunchKernel")) == 0
     # One flush may still bring rows from before the first look at the window.
     assert len(spool.named("eager_kernel", 32)) <= 1
+
+
+AFTER_THE_END = """
+start()
+time.sleep(0.3)
+before = time.monotonic_ns()
+for _ in range(20):
+    launch()
+print(time.monotonic_ns() - before)
+"""
+
+
+def test_what_is_emulated_does_not_end_with_the_window(recorder: Any) -> None:
+    write_control(recorder.folder, stopped=1)
+    recording = recorder.python(AFTER_THE_END, CCTRACE_EMULATE="kernel_us=2000")
+    assert int(recording.out) >= 20 * 2_000_000
+    assert len(recording.spool.named("cuLaunchKernel")) == 0
