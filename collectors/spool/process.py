@@ -43,6 +43,9 @@ _CREATES_EXECUTABLE: Final = "cuGraphInstantiate"
 _SAMPLED_STEPS: Final = "sampled steps"
 """Lane of the stamps around eager steps: which stream they ran on is not known."""
 
+_CUPTI_WORK: Final = (Kind.KERNEL, Kind.GRAPH, Kind.COPY, Kind.MEMSET)
+_OUTSIDE: Final = "CUPTI rows beside the window"
+
 _TID_MAX: Final = 2**31 - 1
 """Linux gives out no larger thread id; a larger one is damage, or CUPTI's own number of a thread."""
 
@@ -83,6 +86,7 @@ class ProcessRows:
         self._stream_births = _stream_births(index)
         self._graph_births, self._executable_names = _graph_births(index)
         self._correlations = Correlations(spool.records, index)
+        self._calls_ns: tuple[int, int] | None = None
         self._launch_correlation = self._number_replays()
 
     def write(self, write: Callable[[pa.Table], None], progress: Callable[[int], None]) -> int:
@@ -106,10 +110,39 @@ class ProcessRows:
         for batch in merged(self._records, self._index.calls.get(tid, []), ranges, made):
             numbers = self._call_numbers(batch, host_calls)
             write(lane_table(batch, shared, self._texts, numbers))
+            self._extend_calls(batch)
             count += len(batch)
             progress(len(batch))
         self._lanes.count(lane, count)
         return count
+
+    def _extend_calls(self, batch: Batch) -> None:
+        """Follows from when to when there are host calls."""
+        if not batch.is_call.any():
+            return
+        first = int(batch["start_ns"][batch.is_call].min())
+        last = int(batch["end_ns"][batch.is_call].max())
+        known = self._calls_ns or (first, last)
+        self._calls_ns = (min(known[0], first), max(known[1], last))
+
+    def _in_window(self, batch: Batch) -> Batch:
+        """The batch without rows of submissions before or after the recorded calls.
+
+        CUPTI hands out whole buffers, so its rows begin and end up to a second beside a window.
+        """
+        work = np.isin(batch["kind"], _CUPTI_WORK) & (batch.positions >= 0)
+        if self._calls_ns is None or not work.any():
+            return batch
+        stream, _ = self._correlations.stream_and_graph(batch["link"])
+        starts = batch["start_ns"]
+        beside = (starts < self._calls_ns[0]) | (starts > self._calls_ns[1])
+        outside = work & (stream < 0) & beside
+        if not outside.any():
+            return batch
+        unmatched = self.replays.unmatched
+        unmatched[_OUTSIDE] = unmatched.get(_OUTSIDE, 0) + int(np.count_nonzero(outside))
+        kept = np.flatnonzero(~outside)
+        return Batch(take(batch.records, kept), batch.positions[kept])
 
     def _offset_steps(self, tid: int) -> Records | None:
         """The thread's steps, numbered on from those of an earlier image of the process."""
@@ -217,10 +250,11 @@ class ProcessRows:
         shared = LaneRows(self._pid, lane, None, None)
         texts = self._texts if source.name != _SAMPLED_STEPS else Texts({1: EAGER_NAME})
         count = 0
-        for batch in merged(self._records, source.runs, (), source.made):
+        for read in merged(self._records, source.runs, (), source.made):
+            batch = self._in_window(read)
             write(lane_table(batch, shared, texts, source.numbers(batch)))
             count += len(batch)
-            progress(int(np.count_nonzero(batch.positions >= 0)))
+            progress(int(np.count_nonzero(read.positions >= 0)))
         self._lanes.count(lane, count)
         return count
 

@@ -117,9 +117,25 @@ def test_unjoined_streams_and_graphs_get_numbers_of_their_own(to_trace: Convert)
     spool = Profiled()
     spool.call(Operation.KERNEL, T, stream=S1)
     spool.gpu(Kind.GRAPH, T + 9000, 5000, CUPTI_S1, link=55, tid=8)
+    spool.call(Operation.EVENT_SYNC, T + 20_000, object=5)
     converted = to_trace(spool)
     graph = converted.kind("graph").iloc[0]
     assert (graph.stream, graph.graph_id, graph.correlation) == (2, 0, 55)
+
+
+def test_rows_beside_the_window_of_the_calls_are_left_out_and_counted(to_trace: Convert) -> None:
+    spool = Profiled()
+    spool.gpu(Kind.KERNEL, T - 50_000, 2000, CUPTI_S1, link=1)
+    for i in range(5):
+        spool.submit(Operation.KERNEL, T + i * 20_000, handle=S1, stream=CUPTI_S1)
+    last = spool.correlation
+    spool.gpu(Kind.KERNEL, T + 500_000, 2000, CUPTI_S1, link=last)  # of a call inside: late, but its own
+    spool.gpu(Kind.KERNEL, T + 510_000, 2000, CUPTI_S1, link=last + 1)
+    converted = to_trace(spool)
+    assert converted.kind("kernel").correlation.isin(converted.kind("submit").correlation).all()
+    assert len(converted.kind("kernel")) == 6
+    (process,) = converted.metadata.collector.processes
+    assert process.unmatched == {"CUPTI rows beside the window": 2}
 
 
 def test_rows_of_a_stream_are_sorted_however_cupti_delivers_them(to_trace: Convert) -> None:
