@@ -54,6 +54,7 @@ class GpuBusy(Result):
         "part of the steps' time in which the GPU worked, mean over devices; 0–1"
     )
     busy_us_per_step: float | None = value("the same, per step", "µs")
+    upper_bound: bool = value("whether the share is only an upper bound: it holds gaps between kernels")
     source: str | None = value(
         "cupti: kernels, copies and memsets; graph stamps; eager stamps (sampled steps)"
     )
@@ -103,8 +104,8 @@ def busy_of(
     busy = _busy_ns(rows.pick(rows.kind == _RANGE), start_ns, end_ns)
     if busy.any():
         sampled = busy > 0
-        caveat = f"first to last kernel of {int(sampled.sum())} sampled steps, gaps included"
-        return _known(busy[sampled], period[sampled], "eager stamps", caveat)
+        caveat = f"an upper bound: first to last kernel of {int(sampled.sum())} sampled steps, gaps included"
+        return _known(busy[sampled], period[sampled], "eager stamps", caveat, upper_bound=True)
     return _unknown(_why_no_rows(rows, collector.gpu_mode))
 
 
@@ -117,12 +118,14 @@ def _why_no_rows(rows: GpuRows, gpu_mode: str | None) -> str:
 
 
 def _unknown(reason: str) -> GpuBusy:
-    return GpuBusy(None, None, None, None, reason)
+    return GpuBusy(None, None, False, None, None, reason)
 
 
-def _known(busy_ns: FloatArray, period_ns: IntArray, source: str, caveat: str | None) -> GpuBusy:
+def _known(
+    busy_ns: FloatArray, period_ns: IntArray, source: str, caveat: str | None, *, upper_bound: bool = False
+) -> GpuBusy:
     share = float(busy_ns.sum() / max(int(period_ns.sum()), 1))
-    return GpuBusy(share, float(busy_ns.mean()) / 1e3, source, caveat, None)
+    return GpuBusy(share, float(busy_ns.mean()) / 1e3, upper_bound, source, caveat, None)
 
 
 def _busy_ns(rows: GpuRows, start_ns: IntArray, end_ns: IntArray) -> FloatArray:

@@ -36,6 +36,8 @@ class Stalls(Result):
     """All waiting within the steps."""
 
     step_thread_us_per_step: float = value("time per step that the submitting thread waits for the GPU", "µs")
+    other_thread_us_per_step: float = value("waiting per step of the other thread that waits most", "µs")
+    other_thread_category: str | None = value("what that thread mostly waits in; null if no other one waits")
     copies_in_effect_per_step: float = value("asynchronous copies per step that blocked the host", "calls")
     lines: tuple[Stall, ...] = value("longest first")
 
@@ -48,11 +50,26 @@ def stalls_of(scope: Scope) -> Stalls:
     kind = (scope.category[waited] * 2 + in_effect) * 2 + on_step_thread
     lines = [_line(scope, waited[kind == number], int(number)) for number in np.unique(kind)]
     lines.sort(key=lambda line: -line.us_per_step)
+    other_us, other_category = _other_thread(scope, waited[~on_step_thread])
     return Stalls(
         step_thread_us_per_step=sum(line.us_per_step for line in lines if line.thread == "step"),
+        other_thread_us_per_step=other_us,
+        other_thread_category=other_category,
         copies_in_effect_per_step=sum(line.per_step for line in lines if line.why == IN_EFFECT),
         lines=tuple(lines),
     )
+
+
+def _other_thread(scope: Scope, rows: IntArray) -> tuple[float, str | None]:
+    """Waiting per step of the thread that waits most in these rows, and the category it mostly waits in."""
+    if not len(rows):
+        return 0.0, None
+    threads, thread = np.unique(scope.calls.tid[rows], return_inverse=True)
+    duration = scope.calls.duration_ns[rows].astype(np.float64)
+    waiting = np.bincount(thread.reshape(-1), weights=duration, minlength=len(threads))
+    most = thread.reshape(-1) == int(np.argmax(waiting))
+    category = np.bincount(scope.category[rows[most]], weights=duration[most], minlength=len(CATEGORIES))
+    return microseconds(scope.per_step(float(waiting.max()))), CATEGORIES[int(np.argmax(category))]
 
 
 def _line(scope: Scope, rows: IntArray, kind: int) -> Stall:

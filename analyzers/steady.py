@@ -9,13 +9,16 @@ import numpy as np
 from cctrace.analyzers.calls import ALLOC, CAPTURE, Calls
 from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray
 
-STEADY, WARM_UP, PAUSE, SET_UP = range(4)
-EXCLUSIONS: Final = ("steady", "warm-up", "pause", "allocation or capture")
+STEADY, WARM_UP, PAUSE, SET_UP, HICCUP = range(5)
+EXCLUSIONS: Final = ("steady", "warm-up", "pause", "allocation or capture", "hiccup")
 """Why a step does not count as steady, by code."""
 
 PAUSE_FACTOR: Final = 5.0
-"""A step this many times longer than the median of its class holds a pause of the load (no requests), not
-work: p99 of inter-token latency in recorded runs lies below 1.7 medians."""
+"""A step this many times longer than the median of its class is no typical work: p99 of inter-token latency
+in recorded runs lies below 1.7 medians."""
+PAUSE_OUTSIDE_SHARE: Final = 0.5
+"""Such a step is a pause of the load (no requests) if at least this part of what it takes longer lies outside
+driver calls; else its calls were slow or waited: a hiccup."""
 WARM_UP_DROP: Final = 1.2
 """The first steps are warm-up if they take this much longer than the rest: host speed alone drifts by less
 within a run."""
@@ -30,19 +33,36 @@ out."""
 
 
 def exclusions(
-    class_of: IntArray, period_ns: IntArray, allocates: BoolArray, captures: BoolArray
+    class_of: IntArray, period_ns: IntArray, inside_ns: IntArray, allocates: BoolArray, captures: BoolArray
 ) -> IntArray:
-    """For each step STEADY, or why it is left out (position in EXCLUSIONS); steps come in order of time."""
+    """For each step STEADY, or why it is left out (position in EXCLUSIONS); steps come in order of time.
+
+    Args:
+        class_of: class of each step.
+        period_ns: length of each step.
+        inside_ns: time of the submitting thread in driver calls, for each step.
+        allocates: steps that allocate memory.
+        captures: steps that capture a graph.
+    """
     reason = np.full(len(class_of), STEADY, np.int64)
     for number in np.unique(class_of):
         members = np.flatnonzero(class_of == number)
-        reason[members] = _of_class(period_ns[members], allocates[members], captures[members])
+        reason[members] = _of_class(
+            period_ns[members], inside_ns[members], allocates[members], captures[members]
+        )
     return reason
 
 
-def _of_class(period_ns: IntArray, allocates: BoolArray, captures: BoolArray) -> IntArray:
+def _of_class(
+    period_ns: IntArray, inside_ns: IntArray, allocates: BoolArray, captures: BoolArray
+) -> IntArray:
     reason = np.full(len(period_ns), STEADY, np.int64)
-    reason[period_ns > PAUSE_FACTOR * np.median(period_ns)] = PAUSE
+    median = np.median(period_ns)
+    outside_ns = period_ns - inside_ns
+    longer, longer_outside = period_ns - median, outside_ns - np.median(outside_ns)
+    paused = longer_outside >= PAUSE_OUTSIDE_SHARE * longer
+    too_long = period_ns > PAUSE_FACTOR * median
+    reason[too_long] = np.where(paused, PAUSE, HICCUP)[too_long]
     if allocates.mean() <= HABIT_SHARE:
         reason[allocates] = SET_UP
     reason[captures] = SET_UP
@@ -79,3 +99,10 @@ def set_up_steps(calls: Calls, step: IntArray, steps: int) -> tuple[BoolArray, B
     allocates = np.bincount(step[inside & (calls.kind == ALLOC)], minlength=steps) > 0
     captures = np.bincount(step[inside & (calls.kind == CAPTURE)], minlength=steps) > 0
     return allocates, captures
+
+
+def time_inside(calls: Calls, step: IntArray, steps: int) -> IntArray:
+    """Nanoseconds that each step spends in these calls, waiting included."""
+    inside = step >= 0
+    total = np.bincount(step[inside], weights=calls.duration_ns[inside], minlength=steps)
+    return total.astype(np.int64)

@@ -12,11 +12,12 @@ from cctrace.analyzers.loading import Process, Recording, processes_of
 from cctrace.analyzers.provenance import Provenance, provenance_of
 from cctrace.analyzers.results import RESULT_FORMAT_VERSION, Result, about, microseconds, value
 from cctrace.analyzers.sentences import plural, time_text
-from cctrace.analyzers.steady import EXCLUSIONS, STEADY
+from cctrace.analyzers.steady import EXCLUSIONS, HICCUP, STEADY
 from cctrace.analyzers.steps import NoSteps, Steps, find_steps
 from cctrace.analyzers.structure import step_of
 from cctrace.analyzers.summary import ClassSummary, class_summaries
 from cctrace.analyzers.waiting import waited_in_effect
+from cctrace.analyzers.window import nothing_recorded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +73,7 @@ def list_steps(recording: Recording, limit: int | None) -> StepList:
     processes.sort(key=lambda one: -one.total_steps)
     return StepList(
         format_version=RESULT_FORMAT_VERSION,
-        headline=_headline(processes),
+        headline=_headline(recording, processes),
         provenance=provenance_of(recording),
         processes=tuple(processes),
     )
@@ -125,6 +126,7 @@ def _rows(calls: Calls, steps: Steps, listed: int, origin_ns: int) -> tuple[Step
     waiting = per_step(own & waited_in_effect(calls), duration)
     inside_calls = per_step(own, duration)
     rank = _rank(steps)
+    factors = steps.hiccup_factors()
     return tuple(
         StepRow(
             step=index,
@@ -132,9 +134,7 @@ def _rows(calls: Calls, steps: Steps, listed: int, origin_ns: int) -> tuple[Step
             period_us=microseconds(int(steps.period_ns[index])),
             step_class=rank[int(steps.class_of[index])],
             counts=bool(steps.exclusion[index] == STEADY),
-            excluded_because=None
-            if steps.exclusion[index] == STEADY
-            else EXCLUSIONS[int(steps.exclusion[index])],
+            excluded_because=_why_excluded(int(steps.exclusion[index]), float(factors[index])),
             work_submissions=int(submissions[index]),
             graph_launches=int(graphs[index]),
             waiting_us=microseconds(waiting[index]),
@@ -144,13 +144,23 @@ def _rows(calls: Calls, steps: Steps, listed: int, origin_ns: int) -> tuple[Step
     )
 
 
+def _why_excluded(reason: int, factor: float) -> str | None:
+    if reason == STEADY:
+        return None
+    if reason == HICCUP and np.isfinite(factor):
+        return f"{EXCLUSIONS[reason]}: its calls took {factor:.1f} times longer"
+    return EXCLUSIONS[reason]
+
+
 def _rank(steps: Steps) -> dict[int, int]:
     """Class number -> its position in the list that `class_summaries` gives."""
     total = np.bincount(steps.class_of, weights=steps.period_ns, minlength=len(steps.classes))
     return {number: rank for rank, number in enumerate(np.argsort(-total, kind="stable").tolist())}
 
 
-def _headline(processes: list[ProcessSteps]) -> str:
+def _headline(recording: Recording, processes: list[ProcessSteps]) -> str:
+    if not len(recording.calls) and not len(recording.marks):
+        return nothing_recorded(recording.metadata.recording)
     if not processes:
         return "No process of the recording handed work to the GPU."
     first = processes[0]

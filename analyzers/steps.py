@@ -12,11 +12,11 @@ from typing import Final
 import numpy as np
 
 from cctrace.analyzers.calls import Calls
-from cctrace.analyzers.columns import BoolArray, IntArray
+from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray
 from cctrace.analyzers.inference import Anchor, find_anchor
 from cctrace.analyzers.marks import Marks
 from cctrace.analyzers.phases import phase_of
-from cctrace.analyzers.steady import PAUSE_FACTOR, STEADY, exclusions, set_up_steps
+from cctrace.analyzers.steady import HICCUP, PAUSE_FACTOR, STEADY, exclusions, set_up_steps, time_inside
 from cctrace.analyzers.structure import NO_BATCH, SAME_PHASE, Structure, step_of, structure_of
 
 Labels = np.ndarray[tuple[int], np.dtype[np.object_]]
@@ -75,6 +75,7 @@ class Steps:
         self_shift: part (0–1) of the calls equal to the call one period earlier; None for marks.
         start_ns: begin of each step.
         end_ns: end of each step: begin of the next mark.
+        inside_ns: time of the submitting thread in driver calls, waiting included, for each step.
         class_of: class of each step, position in `classes`.
         exclusion: position in `steady.EXCLUSIONS`; STEADY for steps that count.
         classes: the classes.
@@ -90,6 +91,7 @@ class Steps:
     self_shift: float | None
     start_ns: IntArray
     end_ns: IntArray
+    inside_ns: IntArray
     class_of: IntArray
     exclusion: IntArray
     classes: tuple[StepClass, ...]
@@ -106,6 +108,19 @@ class Steps:
         """Mask of the steady steps of one class."""
         mask: BoolArray = np.logical_and(self.class_of == number, self.exclusion == STEADY)
         return mask
+
+    def hiccup_factors(self) -> FloatArray:
+        """How many times longer than in steady steps of its class the calls of each step took.
+
+        NaN for steps that are no hiccup, and where a class has no steady step.
+        """
+        factors = np.full(len(self), np.nan)
+        for number in np.unique(self.class_of[self.exclusion == HICCUP]).tolist():
+            steady, hiccups = self.inside_ns[self.steady_of(number)], self.exclusion == HICCUP
+            hiccups = np.logical_and(hiccups, self.class_of == number)
+            if len(steady) and np.median(steady) > 0:
+                factors[hiccups] = self.inside_ns[hiccups] / np.median(steady)
+        return factors
 
     @property
     def main_class(self) -> int:
@@ -197,6 +212,7 @@ def _classified(frame: _Frame, calls: Calls, labels: Labels | None) -> Steps:
     structure = structure_of(own_calls, own_step, steps)
     class_of, classes = _classes(structure, labels, own_calls, own_step, period_ns)
     allocates, captures = set_up_steps(own_calls, own_step, steps)
+    inside_ns = time_inside(own_calls, own_step, steps)
     return Steps(
         pid=frame.pid,
         tid=frame.tid,
@@ -208,8 +224,9 @@ def _classified(frame: _Frame, calls: Calls, labels: Labels | None) -> Steps:
         self_shift=frame.self_shift,
         start_ns=frame.start_ns,
         end_ns=frame.end_ns,
+        inside_ns=inside_ns,
         class_of=class_of,
-        exclusion=exclusions(class_of, period_ns, allocates, captures),
+        exclusion=exclusions(class_of, period_ns, inside_ns, allocates, captures),
         classes=classes,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
@@ -17,9 +18,14 @@ from cctrace.analyzers.sentences import count_text, percent, plural, time_text
 from cctrace.analyzers.spread import Spread, spread
 from cctrace.analyzers.stalls import Stalls, stalls_of
 from cctrace.analyzers.startup import StartUp, start_up_of
-from cctrace.analyzers.steady import EXCLUSIONS
+from cctrace.analyzers.steady import EXCLUSIONS, HICCUP
 from cctrace.analyzers.steps import NoSteps, Steps, find_steps
 from cctrace.analyzers.submissions import Submissions, submissions_of
+from cctrace.analyzers.window import nothing_recorded
+
+OTHER_THREAD_SHARE: Final = 0.05
+"""Another thread that waits this part of the step for the GPU is what the step can hang on, and is named.
+Less is a copy worker that finds its work done."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +37,7 @@ class ClassSummary(Result):
     phase_source: str = value("label: the engine said it; structure: taken from the most frequent structure")
     main: bool = value("whether the details of the process are about this class")
     steps: int = value("steps of the class")
-    steady_steps: int = value("of them, steps that count; the others are warm-up, pauses or set-up")
+    steady_steps: int = value("of them, steps that count; the others are warm-up, pauses, hiccups or set-up")
     period: Spread | None = field(metadata=about("length of a steady step; null if there is none"))
 
 
@@ -45,6 +51,9 @@ class StepsSummary(Result):
     self_shift: float | None = value("part of the calls equal to the call one period earlier; null for marks")
     steps: int = value("all steps")
     excluded: dict[str, int] = field(metadata=about("why steps do not count -> how many"))
+    hiccup_factor: float | None = value(
+        "how many times longer than in steady steps the calls of hiccups took, median; null without hiccups"
+    )
     other_loops: int = value("further threads with steps of their own, left out here")
     classes: tuple[ClassSummary, ...] = value("classes by total time")
     submissions: Submissions = field(metadata=about("host calls per steady step of the main class"))
@@ -89,7 +98,7 @@ def summarize(recording: Recording) -> Summary:
     summaries.sort(key=lambda one: (one.steps is None, -one.work_submissions))
     return Summary(
         format_version=RESULT_FORMAT_VERSION,
-        headline=_headline(summaries, len(found)),
+        headline=_headline(recording, summaries, len(found)),
         provenance=provenance_of(recording),
         processes=tuple(summaries),
         idle_processes=len(found) - len(working),
@@ -121,6 +130,7 @@ def _steps(process: Process, steps: Steps, recording: Recording) -> StepsSummary
         excluded={
             word: int(excluded[index]) for index, word in enumerate(EXCLUSIONS) if index and excluded[index]
         },
+        hiccup_factor=_hiccup_factor(steps),
         other_loops=len(steps.other_loops),
         classes=class_summaries(steps),
         submissions=submissions_of(scope, distorted=recording.distorted),
@@ -130,6 +140,12 @@ def _steps(process: Process, steps: Steps, recording: Recording) -> StepsSummary
         copies=copies_of(scope),
         gpu=gpu_busy(recording, process, scope),
     )
+
+
+def _hiccup_factor(steps: Steps) -> float | None:
+    factors = steps.hiccup_factors()
+    factors = factors[np.isfinite(factors)]
+    return float(np.median(factors)) if len(factors) else None
 
 
 def gpu_busy(recording: Recording, process: Process, scope: Scope) -> GpuBusy:
@@ -162,9 +178,9 @@ def outside_calls_us(scope: Scope) -> float:
     return microseconds(scope.per_step(float(scope.period_ns.sum()) - inside))
 
 
-def _headline(summaries: list[ProcessSummary], processes: int) -> str:
+def _headline(recording: Recording, summaries: list[ProcessSummary], processes: int) -> str:
     if not processes:
-        return "The recording holds no host call: the program never used the GPU while it was recorded."
+        return nothing_recorded(recording.metadata.recording)
     if not summaries:
         return "No process of the recording handed work to the GPU."
     first = summaries[0]
@@ -192,17 +208,39 @@ def step_sentence(steps: StepsSummary) -> str:
         parts.append(plural_graphs(steps.graphs.per_step))
     else:
         parts.append("no graph")
-    stall = steps.stalls.step_thread_us_per_step
-    parts.append(
-        f"the host waits {time_text(stall)} ({percent(stall / period.mean_us if period.mean_us else 0.0)})"
-    )
+    parts.append(_waiting_text(steps.stalls, period.mean_us))
     return ", ".join(parts) + "."
+
+
+def _waiting_text(stalls: Stalls, period_us: float) -> str:
+    """How long the host waits: also on another thread, if that one waits longer."""
+
+    def share(us: float) -> str:
+        return f"{time_text(us)} ({percent(us / period_us if period_us else 0.0)})"
+
+    own, other = stalls.step_thread_us_per_step, stalls.other_thread_us_per_step
+    if other <= max(own, OTHER_THREAD_SHARE * period_us):
+        return f"the host waits {share(own)}"
+    return (
+        f"the submitting thread waits {share(own)} for the GPU, another thread {share(other)}, "
+        f"in {stalls.other_thread_category}"
+    )
 
 
 def plural_graphs(per_step: float) -> str:
     """`1 graph launch`, `2 graph launches`."""
     text = count_text(per_step)
     return f"{text} graph launch" if text == "1" else f"{text} graph launches"
+
+
+def _hiccup_note(process: ProcessSummary) -> list[str]:
+    if process.steps is None or process.steps.hiccup_factor is None:
+        return []
+    word = EXCLUSIONS[HICCUP]
+    return [
+        f"{plural(process.steps.excluded[word], word)} of process {process.pid}: driver calls took "
+        f"{process.steps.hiccup_factor:.1f} times longer than in steady steps; the load did not pause"
+    ]
 
 
 def _notes(recording: Recording, summaries: list[ProcessSummary]) -> tuple[str, ...]:
@@ -212,6 +250,7 @@ def _notes(recording: Recording, summaries: list[ProcessSummary]) -> tuple[str, 
     lost = sum(sum(process.lost.values()) for process in recording.metadata.collector.processes)
     if lost:
         notes.append(f"{plural(lost, 'record')} were lost while recording: counts are too low by so many")
+    notes.extend(note for one in summaries for note in _hiccup_note(one))
     notes.extend(
         f"process {one.pid} marks steps on {one.steps.other_loops + 1} threads; one of them is shown"
         for one in summaries

@@ -42,5 +42,5 @@ def _row(row: StepRow) -> list[str]:
         str(row.graph_launches),
         time_text(row.waiting_us),
         str(row.step_class),
-        row.excluded_because or "",
+        (row.excluded_because or "").split(":")[0],
     ]

@@ -20,6 +20,8 @@ from cctrace.app.terminal import headline, line, notes, section, table
 MAX_CLASSES: Final = 8
 """Classes listed; the rest is counted."""
 MAX_COPY_LINES: Final = 12
+COUNTED: Final = ("pause", "hiccup")
+"""Reasons that are things one can count."""
 MIN_STALLS_PER_STEP: Final = 0.01
 """Waiting calls that come less often than once in a hundred steps are chance; the JSON has them."""
 _DASH: Final = "–"
@@ -95,7 +97,10 @@ def how_found(
         text = f"{plural(steps, 'step')} inferred: each begins with {anchor}; "
         text += f"{confidence or 0:.0%} repeat a recent step"
     if excluded:
-        text += "; not counted: " + ", ".join(f"{count} {why}" for why, count in excluded.items())
+        counts = [
+            plural(count, why) if why in COUNTED else f"{count} {why}" for why, count in excluded.items()
+        ]
+        text += "; not counted: " + ", ".join(counts)
     return text + "."
 
 
@@ -126,7 +131,7 @@ def class_table(
 def _show_submissions(out: Console, steps: StepsSummary) -> None:
     submissions = steps.submissions
     rows = [_cost_row(cost) for cost in submissions.categories]
-    out.print(table(("call", "per step", "own cost", "in calls/step", "waited"), rows))
+    out.print(table(("call", "calls/step", "own cost", "time/step", "waited"), rows))
     graphs = steps.graphs
     text = (
         f"Submissions per step (kernels, graphs, copies, memsets): {count_text(submissions.work_per_step)}; "
@@ -154,7 +159,10 @@ def _cost_row(cost: CallCost) -> list[str]:
 
 def _show_stalls(out: Console, steps: StepsSummary) -> None:
     stalls = steps.stalls
-    section(out, f"The host waits {time_text(stalls.step_thread_us_per_step)} per step for the GPU")
+    waiting = f"The submitting thread waits {time_text(stalls.step_thread_us_per_step)} per step for the GPU"
+    if stalls.other_thread_us_per_step > stalls.step_thread_us_per_step:
+        waiting += f", another thread {time_text(stalls.other_thread_us_per_step)}"
+    section(out, waiting)
     rows = [
         [
             one.category
@@ -164,12 +172,13 @@ def _show_stalls(out: Console, steps: StepsSummary) -> None:
             time_text(one.us_per_step),
             time_text(one.spread.median_us),
             time_text(one.spread.p90_us),
+            time_text(one.spread.max_us),
         ]
         for one in stalls.lines
         if one.per_step >= MIN_STALLS_PER_STEP
     ]
     if rows:
-        out.print(table(("waiting call", "per step", "per step", "median", "p90"), rows))
+        out.print(table(("waiting call", "calls/step", "time/step", "median", "p90", "max"), rows))
     if any(one.thread == "other" for one in stalls.lines):
         line(
             out,
@@ -195,7 +204,7 @@ def _show_copies(out: Console, copies: tuple[CopyBucket, ...]) -> None:
     ]
     if len(copies) > MAX_COPY_LINES:
         rows.append([f"{len(copies) - MAX_COPY_LINES} more kinds", "", "", "", "", ""])
-    out.print(table(("copy", "size", "per step", "bytes/step", "median", "waited"), rows, numbers_from=1))
+    out.print(table(("copy", "size", "copies/step", "bytes/step", "median", "waited"), rows, numbers_from=1))
 
 
 def size_range(bucket: CopyBucket) -> str:
@@ -213,7 +222,14 @@ def gpu_line(gpu: GpuBusy) -> str:
     if gpu.busy_share is None:
         return f"GPU busy: cannot tell, because {gpu.cannot_tell_because}."
     caveat = f" ({gpu.caveat})" if gpu.caveat else ""
-    return f"GPU busy: {percent(gpu.busy_share)} of the steps' time, from {gpu.source}{caveat}."
+    return f"GPU busy: {busy_text(gpu)} of the steps' time, from {gpu.source}{caveat}."
+
+
+def busy_text(gpu: GpuBusy) -> str:
+    """`92.3 %`, or `≤ 98.6 %` where it is only an upper bound; a dash if it is not known."""
+    if gpu.busy_share is None:
+        return _DASH
+    return f"≤ {percent(gpu.busy_share)}" if gpu.upper_bound else percent(gpu.busy_share)
 
 
 def start_up_line(start_up: StartUp) -> str:

@@ -9,7 +9,7 @@ from trace_builder import Built, Load, build
 from cctrace.analyzers.calls import Calls, calls_from
 from cctrace.analyzers.marks import Marks, marks_from
 from cctrace.analyzers.phases import phase_of
-from cctrace.analyzers.steady import EXCLUSIONS, PAUSE, STEADY, WARM_UP, exclusions, warm_up_length
+from cctrace.analyzers.steady import EXCLUSIONS, HICCUP, PAUSE, STEADY, WARM_UP, exclusions, warm_up_length
 from cctrace.analyzers.steps import NoSteps, Steps, find_steps
 
 
@@ -78,7 +78,7 @@ def test_slow_first_steps_are_warm_up() -> None:
     period[:6] = 3_000_000
 
     none = np.zeros(100, np.bool_)
-    reason = exclusions(np.zeros(100, np.int64), period, none, none)
+    reason = exclusions(np.zeros(100, np.int64), period, np.zeros(100, np.int64), none, none)
 
     assert (reason[:6] == WARM_UP).all()
     assert (reason[6:] == STEADY).all()
@@ -104,10 +104,12 @@ def test_steps_with_captures_and_rare_allocations_do_not_count() -> None:
     allocates, captures = np.zeros(50, np.bool_), np.zeros(50, np.bool_)
     allocates[7], captures[9] = True, True
 
-    reason = exclusions(np.zeros(50, np.int64), period, allocates, captures)
+    nothing = np.zeros(50, np.int64)
+    reason = exclusions(nothing, period, nothing, allocates, captures)
 
     assert np.flatnonzero(reason).tolist() == [7, 9]
-    assert (exclusions(np.zeros(50, np.int64), period, np.ones(50, np.bool_), captures) == STEADY).sum() == 49
+    everywhere = exclusions(nothing, period, nothing, np.ones(50, np.bool_), captures)
+    assert (everywhere == STEADY).sum() == 49
 
 
 def test_a_pause_is_relative_to_its_own_class() -> None:
@@ -115,7 +117,32 @@ def test_a_pause_is_relative_to_its_own_class() -> None:
     period = np.r_[np.full(20, 100), np.full(20, 10_000)]
     none = np.zeros(40, np.bool_)
 
-    assert not (exclusions(class_of, period, none, none) == PAUSE).any()
+    assert not (exclusions(class_of, period, np.zeros(40, np.int64), none, none) == PAUSE).any()
+
+
+def test_a_long_step_is_a_pause_only_if_its_time_lies_outside_calls() -> None:
+    period, inside = np.full(40, 1_700_000), np.full(40, 1_200_000)
+    period[[10, 20, 30]] = 9_000_000
+    inside[[10, 20]] = 8_200_000  # the calls took that long
+    none, one_class = np.zeros(40, np.bool_), np.zeros(40, np.int64)
+
+    reason = exclusions(one_class, period, inside, none, none)
+
+    assert np.flatnonzero(reason == HICCUP).tolist() == [10, 20]
+    assert np.flatnonzero(reason == PAUSE).tolist() == [30]
+
+
+def test_hiccups_say_how_much_longer_their_calls_took() -> None:
+    built = build(Load(marks="decode", execution="graph", steps=60, noise=0.0, stall_after=20))
+
+    steps = found(built)
+
+    hiccups = steps.exclusion == HICCUP
+    assert hiccups.sum() == 2
+    factors = steps.hiccup_factors()
+    assert np.isnan(factors[~hiccups]).all()
+    steady = np.median(steps.inside_ns[steps.exclusion == STEADY])
+    assert factors[hiccups] == pytest.approx((steady + 9e6) / steady, rel=0.05)
 
 
 def test_a_second_loop_of_the_process_is_left_out() -> None:

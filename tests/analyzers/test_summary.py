@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -17,7 +18,9 @@ from cctrace.analyzers.loading import Recording
 from cctrace.analyzers.marks import marks_from
 from cctrace.analyzers.step_list import list_steps
 from cctrace.analyzers.summary import StepsSummary, Summary, summarize
+from cctrace.app.summary_view import gpu_line
 from cctrace.trace import Collector, Emulation, Metadata, Process
+from cctrace.trace.metadata import Recording as RecordingFields
 
 EXACT = Load(marks="decode", noise=0.0, steps=40)
 
@@ -119,6 +122,28 @@ def test_waiting_on_a_worker_is_not_the_steps_own() -> None:
     assert by_category(steps)["copy d2h"].other_threads_per_step == pytest.approx(1, abs=0.05)
 
 
+def test_the_headline_names_the_thread_that_waits() -> None:
+    load = Load(execution="graph", readback="worker", steps=60, costs=Costs(gpu_kernel=16.0))
+
+    summary = summary_of(load)
+
+    steps = summary.processes[0].steps
+    assert steps is not None
+    assert steps.stalls.step_thread_us_per_step == 0
+    assert steps.stalls.other_thread_category == "event-sync"
+    period = steps.classes[0].period
+    assert period is not None
+    assert steps.stalls.other_thread_us_per_step > 0.5 * period.mean_us
+    assert "the submitting thread waits 0.00 µs (0.0 %) for the GPU, another thread" in summary.headline
+    assert summary.headline.endswith("in event-sync.")
+
+
+def test_a_worker_that_hardly_waits_is_not_in_the_headline() -> None:
+    summary = summary_of(Load(execution="graph", readback="worker", steps=60, host_us=9_000.0))
+
+    assert "another thread" not in summary.headline
+
+
 def test_copies_are_in_power_of_two_buckets() -> None:
     copies = steps_of(replace(EXACT, input_copies=3, batch=16)).copies
 
@@ -173,6 +198,25 @@ def test_gpu_busy_from_kernels() -> None:
     assert gpu.busy_us_per_step == pytest.approx(64 * 6.0 + 1.0)
 
 
+def test_gpu_busy_from_eager_stamps_is_an_upper_bound() -> None:
+    built = build(replace(EXACT, execution="graph", gpu_rows="stamps"))
+    kinds = pa.array(["range" if kind == "graph" else kind for kind in built.table["kind"].to_pylist()])
+    index = built.table.schema.get_field_index("kind")
+    stamped = replace(built, table=built.table.set_column(index, "kind", kinds.dictionary_encode()))
+
+    steps = summarize(recording(stamped)).processes[0].steps
+    graphs = summarize(recording(built)).processes[0].steps
+
+    assert steps is not None
+    assert graphs is not None
+    assert steps.gpu.upper_bound
+    assert gpu_line(steps.gpu).startswith("GPU busy: ≤ ")
+    assert "from eager stamps (an upper bound" in gpu_line(steps.gpu)
+    assert not graphs.gpu.upper_bound
+    assert "≤" not in gpu_line(graphs.gpu)
+    assert "work outside of graphs is not seen" in gpu_line(graphs.gpu)
+
+
 def test_gpu_busy_cannot_be_told_without_rows() -> None:
     gpu = steps_of(EXACT).gpu
 
@@ -218,6 +262,43 @@ def test_an_empty_recording_says_so() -> None:
 
     assert "no host call" in summarize(empty).headline
     assert list_steps(empty, None).processes == ()
+
+
+@pytest.mark.parametrize(
+    ("window", "seconds", "wanted"),
+    [
+        (
+            {"delay_s": 60.0},
+            12,
+            "because the run lasted 12.00 s and the window began after 60.00 s",
+        ),
+        ({"delay_s": 6.0}, 12, "was open from 6.00 s on (--delay); what"),
+        (
+            {"duration_s": 2.0, "ended_by": "duration"},
+            12,
+            "was open from the start, closed by duration; what",
+        ),
+        ({"delay_s": None, "ended_by": None}, 12, "the program never used the GPU while it was recorded"),
+    ],
+)
+def test_no_rows_because_of_the_window_says_so(window: dict[str, Any], seconds: int, wanted: str) -> None:
+    made = RecordingFields(start_ns=10**9, stop_ns=(1 + seconds) * 10**9, window=window)
+    empty = replace(build(EXACT), table=build(EXACT).table.slice(0, 0))
+
+    summary = summarize(recording(empty, Metadata(recording=made)))
+    listed = list_steps(recording(empty, Metadata(recording=made)), None)
+
+    assert wanted in summary.headline
+    assert listed.headline == summary.headline
+
+
+def test_hiccups_are_noted_and_not_called_a_pause() -> None:
+    summary = summary_of(Load(marks="decode", execution="graph", steps=60, stall_after=20))
+
+    steps = summary.processes[0].steps
+    assert steps is not None
+    assert steps.excluded == {"hiccup": 2}
+    assert any(re.search(r"2 hiccups .* took \d+\.\d times longer", note) for note in summary.notes)
 
 
 def test_the_step_list_is_exact_and_limited() -> None:

@@ -64,6 +64,7 @@ class Load:
     prefill_kernels: int = 300
     start_up: bool = False
     pause_after: int = 0  # an idle second after every n-th step
+    stall_after: int = 0  # the GPU stands still for 9 ms before every n-th step
     marks: str = ""  # label of decode marks, e.g. "decode bs=16"; prefill marks say "prefill"
     kernel_names: bool = True
     gpu_rows: str = "none"  # none, stamps, nodes
@@ -127,6 +128,8 @@ class _Program:
                 self._step(decode=False)
             if load.pause_after and number and number % load.pause_after == 0:
                 self.now += 1e6
+            if load.stall_after and number and number % load.stall_after == 0:
+                self.gpu_free = max(self.gpu_free, self.now) + 9e3
             self._step(decode=True)
         if load.marks:
             self._write_marks()
