@@ -148,7 +148,6 @@ def record(
     from cctrace.collectors.environment.sampler import MAX_HZ, MIN_HZ  # noqa: PLC0415
     from cctrace.collectors.record import session, settings  # noqa: PLC0415
     from cctrace.collectors.record.control import Window  # noqa: PLC0415
-    from cctrace.collectors.record.lean import without_pandas  # noqa: PLC0415
     from cctrace.collectors.record.variables import GPU_MODES  # noqa: PLC0415
     from cctrace.profiles import parse_emulation  # noqa: PLC0415
     from cctrace.terminal import progress, say  # noqa: PLC0415
@@ -178,10 +177,7 @@ def record(
         results=results,
     )
     try:
-        with without_pandas():
-            outcome = session.record(
-                wanted, mask=mask, say=say, progress=lambda: progress("writing the trace")
-            )
+        outcome = session.record(wanted, mask=mask, say=say, progress=lambda: progress("writing the trace"))
     except signals.Interrupted as interrupted:
         signals.end_by_signal(interrupted.signum)
     if outcome.exit_signal is not None:

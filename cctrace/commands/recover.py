@@ -33,14 +33,12 @@ def recover(
     import json  # noqa: PLC0415
 
     from cctrace.collectors.record import recovery  # noqa: PLC0415
-    from cctrace.collectors.record.lean import without_pandas  # noqa: PLC0415
     from cctrace.collectors.record.session import describe  # noqa: PLC0415
     from cctrace.terminal import progress, say  # noqa: PLC0415
 
-    with without_pandas():
-        done = recovery.recover(
-            folder, output, force=force, keep=keep, progress=lambda: progress("writing the trace")
-        )
+    done = recovery.recover(
+        folder, output, force=force, keep=keep, progress=lambda: progress("writing the trace")
+    )
     for line in describe(done.conversion):
         say(line)
     if done.still_running:

@@ -182,17 +182,17 @@ class _Recording:
 
     def convert(self, ending: Ending, progress: Progress) -> Path | None:
         """Writes the trace. Returns its path, or None after saying what is left and how to recover it."""
-        from cctrace.collectors.spool import convert  # noqa: PLC0415 - loads Arrow, after the command has ended
-
         assert self._folder is not None  # noqa: S101 - prepare() made it
         try:
+            from cctrace.collectors.spool import convert  # noqa: PLC0415 - not before the command has ended
+
             with interruptible(self._mask), progress() as report:
                 conversion = convert(self._folder, self._output, force=self._settings.force, progress=report)
         except Interrupted:
             self._say(f"interrupted: no trace was written; make it with: {recover_command(self._folder)}")
             raise
-        except (CctraceError, OSError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-            self._say(f"the trace could not be written: {error}")
+        except Exception as error:  # noqa: BLE001 - whatever it is, the command's exit code and the spool survive it
+            self._say(f"the trace could not be written: {error or type(error).__name__}")
             self._say(f"nothing is lost; try again with: {recover_command(self._folder)}")
             return None
         for line in describe(conversion):

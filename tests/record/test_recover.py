@@ -83,15 +83,26 @@ def test_a_newer_recording_is_refused(cctrace, spool: Path) -> None:
     assert spool.exists()
 
 
-def test_neither_recording_nor_recovery_loads_pandas(cctrace, spool: Path, tmp_path: Path) -> None:
-    """It takes longer than all the rest of a short recording."""
-    packages = tmp_path / "packages"
-    packages.mkdir()
-    loaded = tmp_path / "loaded"
-    (packages / "pandas.py").write_text(f"open({str(loaded)!r}, 'w').close()\nraise ImportError\n")
-    path = os.pathsep.join(filter(None, [str(packages), cctrace.environment.get("PYTHONPATH")]))
-    assert cctrace.run("recover", str(spool), PYTHONPATH=path).returncode == 0
-    assert open_trace(cctrace.trace).num_rows == 12
-    assert cctrace.record("--force", PYTHONPATH=path).returncode == 0
+BREAKS_CONVERSION = """
+import sys
+class Refusal:
+    def find_spec(self, name, path, target=None):
+        if name == "cctrace.collectors.spool.convert":
+            raise ImportError("not to be had today")
+sys.meta_path.insert(0, Refusal())
+"""
+
+
+def test_a_conversion_that_fails_in_any_way_keeps_the_recording(cctrace, tmp_path: Path) -> None:
+    """For example a library that cannot import what it wants, which no conversion foresees."""
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(BREAKS_CONVERSION)
+    path = os.pathsep.join(filter(None, [str(site), cctrace.environment.get("PYTHONPATH")]))
+    done = cctrace.record(program=("--exit", "7"), PYTHONPATH=path)
+    assert done.returncode == 7, done.stderr
+    assert "not to be had today" in done.stderr
+    assert "Traceback" not in done.stderr
+    (folder,) = cctrace.spools()
+    assert cctrace.run("recover", str(folder)).returncode == 0
     assert open_trace(cctrace.trace).num_rows == 10
-    assert not loaded.exists()
