@@ -26,7 +26,7 @@ from cctrace.collectors.record.settings import RecordSettings, check_output
 from cctrace.collectors.record.signals import Interrupted, interruptible, raise_pending
 from cctrace.collectors.record.supervisor import Ending, Supervisor
 from cctrace.collectors.record.variables import child_environment
-from cctrace.errors import CctraceError, UnusableInputError
+from cctrace.errors import UnusableInputError
 from cctrace.trace.metadata import Metadata
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class _Recording:
         except Interrupted:
             self._say(f"interrupted: no trace was written; make it with: {recover_command(self._folder)}")
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, the command's exit code and the spool survive it
+        except Exception as error:  # whatever it is: the exit code and the spool must survive it
             self._say(f"the trace could not be written: {error or type(error).__name__}")
             self._say(f"nothing is lost; try again with: {recover_command(self._folder)}")
             return None
