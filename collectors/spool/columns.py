@@ -23,11 +23,11 @@ from cctrace.collectors.spool.merge import Batch
 from cctrace.trace.schema import KINDS, OPERATIONS, SCHEMA, SOURCES
 
 _INT64_MAX: Final = np.uint64(2**63 - 1)
-_KIND_WORDS: Final = np.array(list(KINDS), dtype=object)
-_OPERATION_WORDS: Final = np.array(list(OPERATIONS), dtype=object)
-_SOURCE_WORDS: Final = np.array(list(SOURCES), dtype=object)
-_COPY_WORDS: Final = np.array(COPY_CODES[1:], dtype=object)
-_MEMORY_WORDS: Final = np.array(MEMORY_CODES, dtype=object)
+_KIND_WORDS: Final = pa.array(list(KINDS))
+_OPERATION_WORDS: Final = pa.array(list(OPERATIONS))
+_SOURCE_WORDS: Final = pa.array(list(SOURCES))
+_COPY_WORDS: Final = pa.array(COPY_CODES[1:])
+_MEMORY_WORDS: Final = pa.array(MEMORY_CODES)
 
 Codes: TypeAlias = npt.NDArray[np.uint8]
 _NO_WORD: Final = np.uint8(255)
@@ -315,15 +315,11 @@ def _bounded(times: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
     return bounded
 
 
-def _coded(places: Codes, words: npt.NDArray[np.object_]) -> pa.DictionaryArray:
-    """A dictionary column of only the words that occur in the batch."""
-    used = np.bincount(places, minlength=256) > 0
-    missing = bool(used[_NO_WORD])
-    used[_NO_WORD] = False
-    renumbered = (np.cumsum(used) - 1).astype(np.uint8)
-    indices = _look_up(renumbered, places).astype(np.int32)
-    column = _masked(indices, places != _NO_WORD) if missing else pa.array(indices)
-    return _dictionary(column, pa.array(words[np.flatnonzero(used)], pa.string()))
+def _coded(places: Codes, words: pa.Array) -> pa.DictionaryArray:
+    """A dictionary column of a vocabulary; it always holds the whole vocabulary."""
+    indices = places.astype(np.int32)
+    known = places != _NO_WORD
+    return _dictionary(pa.array(indices) if bool(known.all()) else _masked(indices, known), words)
 
 
 def _words(places: npt.NDArray[np.int32], words: pa.Array) -> pa.DictionaryArray:

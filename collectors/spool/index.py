@@ -127,20 +127,23 @@ def _add_calls(
     index: Index, chunk: Chunk, graph_calls: list[Records], graph_positions: list[npt.NDArray[np.intp]]
 ) -> None:
     is_call = chunk.kinds == Kind.CALL
-    operations = chunk.records["operation"].copy()
-    valid = is_call & _VALID_OPERATION[operations]
-    invalid = int(np.count_nonzero(is_call)) - int(np.count_nonzero(valid))
+    operations = np.where(is_call, chunk.records["operation"], np.uint8(0))
+    counts = np.bincount(operations, minlength=256)
+    invalid = int(np.count_nonzero(is_call)) - int(counts[_VALID_OPERATION].sum())
     if invalid:
         _count(index.unusable, "calls of an unknown operation", invalid)
-    where = np.flatnonzero(valid)
+    where = np.flatnonzero(np.take(_VALID_OPERATION, operations) if invalid else is_call)
     if not len(where):
         return
-    tids = _add_runs(index.calls, chunk, where, index)
-    operations = operations[where]
-    for tid in np.unique(tids).tolist():
-        counts = np.bincount(operations[tids == tid], minlength=256)
-        index.operations[tid] = index.operations.get(tid, 0) + counts
-    about_graphs = where[_GRAPH_CALLS[operations]]
+    runs = _add_runs(index.calls, chunk, where, index)
+    for tid, run in runs:
+        own = (
+            counts if len(runs) == 1 else np.bincount(operations[run.positions() - chunk.base], minlength=256)
+        )
+        index.operations[tid] = index.operations.get(tid, 0) + own
+    if not counts[_GRAPH_CALLS].any():
+        return
+    about_graphs = np.flatnonzero(np.take(_GRAPH_CALLS, operations))
     if len(about_graphs):
         graph_calls.append(take(chunk.records, about_graphs))
         graph_positions.append(about_graphs + chunk.base)
@@ -155,8 +158,8 @@ def _add_by_thread(runs: dict[int, list[Run]], chunk: Chunk, kind: Kind, bounds:
 def _add_gpu(index: Index, chunk: Chunk) -> None:
     where = np.flatnonzero((chunk.kinds >= Kind.KERNEL) & (chunk.kinds <= Kind.MEMSET))
     if len(where):
-        devices = chunk.records["device"][where].astype(np.uint64)
-        streams = chunk.records["stream"][where] & np.uint64(0xFFFFFFFF)
+        devices = _field(chunk, "device", where).astype(np.uint64)
+        streams = _field(chunk, "stream", where) & np.uint64(0xFFFFFFFF)
         keys = devices << np.uint64(32) | streams
         for key, run in _split(chunk, where, keys, index):
             index.gpu.setdefault((key >> 32, key & 0xFFFFFFFF), []).append(run)
@@ -168,19 +171,25 @@ def _add_gpu(index: Index, chunk: Chunk) -> None:
 
 def _add_runs(
     runs: dict[int, list[Run]], chunk: Chunk, where: npt.NDArray[np.intp], bounds: Index | None
-) -> npt.NDArray[Any]:
-    """Appends a run per thread; returns the thread ids of the records."""
-    tids = chunk.records["tid"][where]
-    for tid, run in _split(chunk, where, tids, bounds):
+) -> list[tuple[int, Run]]:
+    """Appends a run per thread; returns thread ids and runs."""
+    added = _split(chunk, where, _field(chunk, "tid", where), bounds)
+    for tid, run in added:
         runs.setdefault(tid, []).append(run)
-    return tids
+    return added
+
+
+def _field(chunk: Chunk, name: str, where: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
+    """A field of some records of the chunk."""
+    column = np.ascontiguousarray(chunk.records[name])
+    return column if len(where) == len(column) else np.take(column, where)
 
 
 def _split(
     chunk: Chunk, where: npt.NDArray[np.intp], keys: npt.NDArray[Any], bounds: Index | None
 ) -> list[tuple[int, Run]]:
     """One run per distinct key, in file order within each."""
-    starts = chunk.records["start_ns"][where]
+    starts = _field(chunk, "start_ns", where)
     if bool(np.all(keys == keys[0])):
         return [(int(keys[0]), _run(chunk, where, starts, bounds))]
     distinct, group = np.unique(keys, return_inverse=True)
@@ -197,7 +206,7 @@ def _split(
 def _run(chunk: Chunk, where: npt.NDArray[np.intp], starts: npt.NDArray[Any], bounds: Index | None) -> Run:
     first = int(starts.min())
     if bounds is not None:
-        last = int(chunk.records["end_ns"][where].max())
+        last = int(_field(chunk, "end_ns", where).max())
         bounds.first_ns = first if bounds.first_ns is None else min(bounds.first_ns, first)
         bounds.last_ns = last if bounds.last_ns is None else max(bounds.last_ns, last)
     begin, count = int(where[0]), len(where)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from cctrace.collectors.spool.index import Run
 from cctrace.collectors.spool.layout import Kind
-from cctrace.collectors.spool.spoolfile import CHUNK_RECORDS, Records, joined, take
+from cctrace.collectors.spool.spoolfile import CHUNK_RECORDS, Records, take
 
 
 @dataclass(frozen=True)
@@ -45,31 +45,25 @@ class Batch:
             self._fields["calls"] = np.where(self.is_call, self["operation"], np.uint8(0))
         return self._fields["calls"]
 
-    def part(self, begin: int, end: int | None) -> Batch:
-        """Rows begin, …, end − 1."""
-        return Batch(self.records[begin:end], self.positions[begin:end])
 
+@dataclass(frozen=True)
+class _Places:
+    """Rows to come: where they lie in the spool (−1 − i: the made row i), and when they start."""
 
-class Sorted:
-    """Records whose order in the file says little (ranges are written when they end), by start."""
+    positions: npt.NDArray[np.intp]
+    starts: npt.NDArray[np.uint64]
 
-    def __init__(self, records: Records, runs: Sequence[Run]) -> None:
-        self._records = records
-        empty = np.zeros(0, dtype=np.intp)
-        positions = np.concatenate([empty, *(run.positions() for run in runs)])
-        starts = np.concatenate([records["start_ns"][:0], *(run.gather(records)["start_ns"] for run in runs)])
-        order = np.argsort(starts, kind="stable")
-        self.positions, self.starts = positions[order], starts[order]
-        self._taken = 0
+    def __len__(self) -> int:
+        return len(self.positions)
 
-    def take_before(self, limit: int | None) -> Batch:
-        """The rows not yet taken that start before `limit` (None: all)."""
-        end = len(self.starts)
-        if limit is not None:
-            end = int(np.searchsorted(self.starts, np.uint64(limit), side="left"))
-        where = self.positions[self._taken : end]
-        self._taken = max(self._taken, end)
-        return Batch(take(self._records, where), where)
+    def part(self, begin: int, end: int | None) -> _Places:
+        return _Places(self.positions[begin:end], self.starts[begin:end])
+
+    def before(self, limit: int | None) -> int:
+        """How many of the rows, which are sorted, start before `limit` (None: all)."""
+        return (
+            len(self) if limit is None else int(np.searchsorted(self.starts, np.uint64(limit), side="left"))
+        )
 
 
 def merged(
@@ -80,61 +74,66 @@ def merged(
     Args:
         records: the spool.
         runs: records written about when they end; sorted while they stream by.
-        ranges: records whose start lies far from their place in the file; only their starts are held.
+        ranges: records whose start lies far from their place in the file; their places and starts are held.
         made: further rows, not of the spool, sorted by start.
     """
-    in_order = Sorted(records, ranges)
     made = records[:0] if made is None else made
-    made_taken = 0
-    held = Batch(records[:0], np.zeros(0, dtype=np.intp))
+    others = [
+        _in_order([_places(records, run) for run in ranges]),
+        _Places(-1 - np.arange(len(made)), np.ascontiguousarray(made["start_ns"])),
+    ]
+    held = _in_order([])
     # No later run holds a row that starts before this.
     limits = np.minimum.accumulate([run.first_start for run in reversed(runs)])[::-1].tolist() if runs else []
-    added: list[Batch] = []
+    added: list[_Places] = []
     for number, run in enumerate(runs):
-        added.append(Batch(run.gather(records), run.positions()))
+        added.append(_places(records, run))
         if number + 1 == len(runs):
             break
         # A thread that shares chunks with others has few records in each: they are put together.
         if sum(map(len, added)) < CHUNK_RECORDS:
             continue
-        held, added = _in_order([held, *added]), []
         limit = limits[number + 1]
-        ready = int(np.searchsorted(held.records["start_ns"], np.uint64(limit), side="left"))
-        made_end = int(np.searchsorted(made["start_ns"], np.uint64(limit), side="left"))
-        yield from _pieces(
-            _in_order(
-                [
-                    held.part(0, ready),
-                    in_order.take_before(limit),
-                    _made(made[made_taken:made_end]),
-                ]
-            )
-        )
-        held, made_taken = held.part(ready, None), made_end
-    yield from _pieces(_in_order([held, *added, in_order.take_before(None), _made(made[made_taken:])]))
+        held, added = _in_order([held, *added]), []
+        ready = held.before(limit)
+        due = [other.part(0, other.before(limit)) for other in others]
+        yield from _batches(records, made, _in_order([held.part(0, ready), *due]))
+        held = held.part(ready, None)
+        others = [other.part(len(taken), None) for other, taken in zip(others, due, strict=True)]
+    yield from _batches(records, made, _in_order([held, *added, *others]))
 
 
-def _made(records: Records) -> Batch:
-    return Batch(records, np.full(len(records), -1, dtype=np.intp))
+def _places(records: Records, run: Run) -> _Places:
+    positions = run.positions()
+    if run.local is None:
+        return _Places(positions, np.array(records["start_ns"][run.base : run.base + run.count]))
+    starts = np.ascontiguousarray(records["start_ns"][run.base : run.base + int(run.local[-1]) + 1])
+    return _Places(positions, np.take(starts, run.local))
 
 
-def _in_order(parts: Sequence[Batch]) -> Batch:
+def _in_order(parts: Sequence[_Places]) -> _Places:
     filled = [part for part in parts if len(part)]
     if not filled:
-        return parts[0]
+        return _Places(np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.uint64))
     if len(filled) == 1:
-        records, positions = filled[0].records, filled[0].positions
+        positions, starts = filled[0].positions, filled[0].starts
     else:
-        records = joined([part.records for part in filled])
         positions = np.concatenate([part.positions for part in filled])
-    starts = records["start_ns"]
+        starts = np.concatenate([part.starts for part in filled])
     if bool(np.all(starts[1:] >= starts[:-1])):
-        return Batch(records, positions)
+        return _Places(positions, starts)
     order = np.argsort(starts, kind="stable")
-    return Batch(take(records, order), positions[order])
+    return _Places(np.take(positions, order), np.take(starts, order))
 
 
-def _pieces(batch: Batch) -> Iterator[Batch]:
-    size = CHUNK_RECORDS
-    for begin in range(0, len(batch), size):
-        yield batch.part(begin, begin + size)
+def _batches(records: Records, made: Records, places: _Places) -> Iterator[Batch]:
+    """The records themselves, copied once."""
+    for begin in range(0, len(places), CHUNK_RECORDS):
+        positions = places.positions[begin : begin + CHUNK_RECORDS]
+        of_made = np.flatnonzero(positions < 0)
+        if not len(of_made):
+            yield Batch(take(records, positions), positions)
+            continue
+        batch = take(records, np.maximum(positions, 0))
+        batch[of_made] = take(made, -1 - positions[of_made])
+        yield Batch(batch, np.maximum(positions, -1))
