@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
 
 from cctrace.analyzers.arms import Arm, ClassPair, arm_of, main_pair, pair_classes, stands_for
 from cctrace.analyzers.differences import (
@@ -15,19 +14,17 @@ from cctrace.analyzers.differences import (
 from cctrace.analyzers.gpu import GpuBusy
 from cctrace.analyzers.graphs import Graphs, graphs_of
 from cctrace.analyzers.loading import Recording
+from cctrace.analyzers.noise import noise_of
 from cctrace.analyzers.provenance import Provenance, provenance_of
 from cctrace.analyzers.results import RESULT_FORMAT_VERSION, Result, about, microseconds, value
 from cctrace.analyzers.scope import Scope
 from cctrace.analyzers.spread import Spread, spread
 from cctrace.analyzers.stalls import stalls_of
+from cctrace.analyzers.statements import statements_of
 from cctrace.analyzers.submissions import submissions_of
 from cctrace.analyzers.summary import gpu_busy, outside_calls_us
 from cctrace.analyzers.tolls import Account, account_of
-from cctrace.analyzers.verdicts import comparison_warnings, headline_of, statements_of
-
-NOISE_FLOOR: Final = 0.02
-"""A difference below this, from one pair of runs, is within noise: the spread of single runs in the published
-tests."""
+from cctrace.analyzers.verdicts import comparison_warnings, headline_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +50,10 @@ class ArmResult(Result):
     order_per_step: float = value("event records, stream waits and other submissions per step", "submissions")
     graphs: Graphs = field(metadata=about("graph launches per step"))
     wait_us_per_step: float = value("time per step that the submitting thread waits for the GPU", "µs")
+    other_thread_wait_us_per_step: float = value(
+        "time per step that the other thread which waits most waits for the GPU", "µs"
+    )
+    other_thread_wait_category: str | None = value("what it mostly waits in; null if no other thread waits")
     outside_calls_us_per_step: float = value(
         "time per step of the submitting thread outside driver calls", "µs"
     )
@@ -101,7 +102,8 @@ class Diff(Result):
     throughput_loss: float = value(
         "1 − off ÷ on, of step time, at equal batch; denominator: the off arm's throughput"
     )
-    within_noise: bool = value("whether the difference is below what one pair of runs can show (2 %)")
+    within_noise: bool = value("whether the difference is less than one pair of runs can show")
+    noise_because: str | None = value("why it is within noise: below 2 %, or the steps move both ways")
     account: Account | None = field(
         metadata=about("the difference taken apart; null if host times are distorted")
     )
@@ -129,10 +131,10 @@ def compare(on: Recording, off: Recording) -> Diff:
     off_result, on_result = _arm(off_arm, main.off, main.off_scope), _arm(on_arm, main.on, main.on_scope)
     growth = on_us / off_us - 1
     structure = call_differences(main.off_scope, main.on_scope)
-    within_noise = abs(growth) < NOISE_FLOOR
+    noise = noise_of(off_result, on_result)
     return Diff(
         format_version=RESULT_FORMAT_VERSION,
-        headline=headline_of(off_result, on_result, within_noise=within_noise),
+        headline=headline_of(off_result, on_result, within_noise=noise is not None),
         warnings=comparison_warnings(off_result, on_result, paired=same_work, structure=structure),
         off=off_result,
         on=on_result,
@@ -140,10 +142,17 @@ def compare(on: Recording, off: Recording) -> Diff:
         ratio=on_us / off_us,
         step_growth=growth,
         throughput_loss=1 - off_us / on_us,
-        within_noise=within_noise,
+        within_noise=noise is not None,
+        noise_because=noise,
         account=account,
         no_account_because=_why_no_account(distorted),
-        statements=statements_of(off_result, on_result, account),
+        statements=statements_of(
+            off_result,
+            on_result,
+            account,
+            within_noise=noise is not None,
+            events_charged=_charges_events(on),
+        ),
         shares=_no_shares(),
         classes=tuple(_class(off_arm, on_arm, pair, main) for pair in pairs),
         field_differences=field_differences(off, on),
@@ -153,6 +162,12 @@ def compare(on: Recording, off: Recording) -> Diff:
 
 def _period_us(scope: Scope) -> float:
     return microseconds(float(scope.period_ns.mean()))
+
+
+def _charges_events(recording: Recording) -> bool:
+    """Whether events can cost more in a recording: an emulation says what it charges for them."""
+    emulation = recording.metadata.emulation
+    return emulation is None or bool(emulation.values.get("event_us", 0.0))
 
 
 def _why_no_account(distorted: list[str]) -> str | None:
@@ -176,6 +191,7 @@ def _arm(arm: Arm, number: int, scope: Scope) -> ArmResult:
     steps, step_class = arm.steps, arm.steps.classes[number]
     steady = steps.steady_of(number)
     submissions = submissions_of(scope, distorted=arm.recording.distorted)
+    stalls = stalls_of(scope)
     return ArmResult(
         provenance=provenance_of(arm.recording),
         pid=arm.process.pid,
@@ -193,7 +209,9 @@ def _arm(arm: Arm, number: int, scope: Scope) -> ArmResult:
         work_per_step=submissions.work_per_step,
         order_per_step=submissions.order_per_step,
         graphs=graphs_of(scope),
-        wait_us_per_step=stalls_of(scope).step_thread_us_per_step,
+        wait_us_per_step=stalls.step_thread_us_per_step,
+        other_thread_wait_us_per_step=stalls.other_thread_us_per_step,
+        other_thread_wait_category=stalls.other_thread_category,
         outside_calls_us_per_step=outside_calls_us(scope),
         gpu=gpu_busy(arm.recording, arm.process, scope),
     )

@@ -29,6 +29,18 @@ COMPARED_AREAS: Final = (
 """Areas of the acceptance table that describe the experiment; results and life cycle are its outcome."""
 IGNORED_KEYS: Final = ("uuid", "serial", "pci_bus", "extra")
 """Names of one board or one boot: they differ between machines of the same kind."""
+OUTPUT_OPTIONS: Final = frozenset(
+    {
+        "--log-file",
+        "--output-dir",
+        "--output-file",
+        "--result-dir",
+        "--result-file",
+        "--result-filename",
+    }
+)
+"""Options of a command that only name where its results go: the arms of a pair often write different files,
+and what they do does not depend on it."""
 EXPECTED: Final = ("security.", "emulation")
 """Fields that are meant to differ begin so."""
 MIN_COUNT_DIFFERENCE: Final = 0.02
@@ -92,13 +104,30 @@ def _compared(metadata: Metadata) -> dict[str, Any]:
     collector = document["collector"]
     values.update({f"collector.{key}": collector.get(key) for key in ("version", "gpu_mode", "timing")})
     recording = document["recording"]
-    values["recording.command"] = recording.get("command")
+    values["recording.command"] = _without_outputs(recording.get("command"))
     values["recording.step_pattern"] = recording.get("step_pattern")
     emulation = document.get("emulation")
     values.update(_flat(emulation, "emulation") if emulation else {})
     # The spool folder, the collector's path and the emulation are the recorder's own.
     own = "environment_variables.CCTRACE_"
     return {name: item for name, item in values.items() if not name.startswith(own)}
+
+
+def _without_outputs(command: list[str] | None) -> list[str] | None:
+    """A command without the values of the options that say where its results go."""
+    if command is None:
+        return None
+    kept: list[str] = []
+    is_value = False
+    for word in command:
+        if is_value and not word.startswith("-"):
+            is_value = False
+            continue
+        option, equals, _ = word.partition("=")
+        is_output = option in OUTPUT_OPTIONS
+        kept.append(option if is_output else word)
+        is_value = is_output and not equals
+    return kept
 
 
 def _flat(item: Any, name: str) -> dict[str, Any]:

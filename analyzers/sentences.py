@@ -33,8 +33,10 @@ def count_text(count: float) -> str:
 
 
 def percent(share: float, *, signed: bool = False) -> str:
-    """A share as a percentage with one decimal."""
+    """A share as a percentage with one decimal; what rounds to zero has no sign."""
     text = f"{abs(share):.1%}".replace("%", " %")
+    if text == "0.0 %":
+        return text
     if not signed:
         return f"−{text}" if share < 0 else text
     return f"−{text}" if share < 0 else f"+{text}"

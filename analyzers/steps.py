@@ -194,6 +194,8 @@ def _from_marks(pid: int, calls: Calls, marks: Marks) -> Steps | NoSteps:
         return NoSteps(pid, "no thread has two step marks, so no step has an end")
     start, end = marks.start_ns[:-1], marks.start_ns[1:]
     proper = end > start
+    if not proper.any():
+        return NoSteps(pid, "all its step marks begin at the same time")
     labels = np.array([marks.labels[code] if code >= 0 else "step" for code in marks.label[:-1]], object)
     name = str(labels[0]) if len(set(labels)) == 1 else f"{len(set(labels))} labels"
     others = tuple(int(other) for other in threads[counts >= MIN_MARKS] if other != tid)

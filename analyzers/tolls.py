@@ -32,9 +32,14 @@ class Toll(Result):
     off_own_cost_us: float | None = value("median time of a call that did not wait, off arm", "µs")
     on_own_cost_us: float | None = value("the same in the on arm", "µs")
     toll_us: float | None = value("what CC adds to one call: difference of own cost, copies by size", "µs")
+    counted_per_step: float = value(
+        "the count behind raw_toll_us_per_step: calls that both arms make without waiting, submitting thread",
+        "calls",
+    )
     raw_toll_us_per_step: float = value(
         "count × toll on the submitting thread, calls that waited in either arm left out", "µs"
     )
+    other_threads_counted_per_step: float = value("the same count on other threads", "calls")
     other_threads_raw_toll_us_per_step: float = value(
         "the same on other threads: not on the step's time line", "µs"
     )
@@ -63,7 +68,9 @@ class Unexplained(Result):
     dearer_calls_us_per_step: float = value(
         "submissions above their own cost (full queue, lost CPU, encryption of larger copies)", "µs"
     )
-    other_counts_us_per_step: float = value("submissions that only one arm makes, at their own cost", "µs")
+    other_counts_us_per_step: float = value(
+        "calls without a counterpart (made, or waiting, in one arm only), at their own cost", "µs"
+    )
     other_calls_us_per_step: float = value("queries, allocations, captures", "µs")
 
 
@@ -151,6 +158,8 @@ _NOTHING = _Own(0, 0, None, 0.0)
 class _Sums:
     """One category, over its kinds of calls; times per step unless said otherwise."""
 
+    own_calls: float = 0.0
+    other_calls: float = 0.0
     own_ns: float = 0.0
     other_ns: float = 0.0
     common_calls: float = 0.0
@@ -169,8 +178,11 @@ def _sums(category: int, off: Scope, on: Scope) -> _Sums:
             continue
         difference, own_calls = second.cost_ns - first.cost_ns, min(off_calls, on_calls)
         calls = min(off.per_step(first.calls), on.per_step(second.calls))
+        other_calls = min(off.per_step(_others(first)), on.per_step(_others(second)))
+        sums.own_calls += own_calls
+        sums.other_calls += other_calls
         sums.own_ns += own_calls * difference
-        sums.other_ns += min(off.per_step(_others(first)), on.per_step(_others(second))) * difference
+        sums.other_ns += other_calls * difference
         sums.common_calls += calls
         sums.added_ns += calls * difference
         sums.other_counts_ns += (on_calls - own_calls) * second.cost_ns
@@ -188,7 +200,9 @@ def _toll(category: str, sums: _Sums, off: Scope, on: Scope) -> Toll:
         off_own_cost_us=_category_cost(off, off_rows),
         on_own_cost_us=_category_cost(on, on_rows),
         toll_us=microseconds(sums.added_ns / sums.common_calls) if sums.common_calls else None,
+        counted_per_step=sums.own_calls,
         raw_toll_us_per_step=microseconds(sums.own_ns),
+        other_threads_counted_per_step=sums.other_calls,
         other_threads_raw_toll_us_per_step=microseconds(sums.other_ns),
         cannot_tell_because=None if sums.common_calls else _why_no_toll(off, off_rows, on, on_rows),
     )

@@ -1,42 +1,48 @@
-"""What a comparison says in words: the headline, reasons to doubt it, and what the numbers explain."""
+"""What a comparison says first: the headline, and reasons to doubt it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from cctrace.analyzers.categories import ORDER, WORK, group_of
 from cctrace.analyzers.differences import CallDifferences
-from cctrace.analyzers.sentences import count_text, percent, signed_time, time_text
-from cctrace.analyzers.tolls import Account, Toll, WaitDifference
+from cctrace.analyzers.noise import NOISE_FLOOR, percentile_against
+from cctrace.analyzers.provenance import Provenance
+from cctrace.analyzers.sentences import percent, signed_time, time_text
+from cctrace.analyzers.summary import OTHER_THREAD_SHARE
 
 if TYPE_CHECKING:
     from cctrace.analyzers.diff import ArmResult
 
-SLACK_SHARE: Final = 0.05
-"""An off arm whose host waits this part of its step has slack in which tolls can hide; below it is host-
-bound."""
-NOTABLE_SHARE: Final = 0.02
-"""Parts below this share of the off step are not put in words."""
-NOTABLE_TOLL: Final = 0.02
-"""Tolls below this part of the submissions' are not put in words."""
-MANY_KERNELS: Final = 8
-"""From so many single kernels a step on, what they alone explain is worth a sentence."""
 FEW_STEPS: Final = 30
 """Fewer typical steps than this make a mean that a few hiccups move."""
 LOW_CONFIDENCE: Final = 0.9
+HOST_CODE_SHARE: Final = 0.05
+"""Host code outside driver calls that differs by this part of the off arm's step is worth a warning: more
+than twice the noise floor, it can hide or feign what CC adds."""
+_CC_ON: Final = ("on", "devtools")
 
 
 def headline_of(off: ArmResult, on: ArmResult, *, within_noise: bool) -> str:
     """The sentence that matters: what the on arm adds to a step."""
     delta, growth = on.period_us - off.period_us, on.period_us / off.period_us - 1
     step = f"a {off.phase} step" if off.phase in ("decode", "prefill", "mixed") else "a step"
-    who = f"Emulated {on.provenance.emulated}" if on.provenance.emulated else "CC"
-    loss = 1 - off.period_us / on.period_us
     change = f"{signed_time(delta)} on {step} of {time_text(off.period_us)}"
     ratio = f"{on.period_us / off.period_us:.2f}×"
-    numbers = f"step growth {percent(growth, signed=True)}, throughput loss {percent(loss)}"
+    loss = 1 - off.period_us / on.period_us
+    gained = percent(loss).startswith("−")
+    throughput = f"throughput gain {percent(-loss)}" if gained else f"throughput loss {percent(loss)}"
+    numbers = f"step growth {percent(growth, signed=True)}, {throughput}"
     noise = "; within the noise of one pair of runs" if within_noise else ""
-    return f"{who}: {change}, {ratio} ({numbers}{noise})."
+    return f"{_cause(off.provenance, on.provenance)}: {change}, {ratio} ({numbers}{noise})."
+
+
+def _cause(off: Provenance, on: Provenance) -> str:
+    """What the difference may be put down to, as far as the recordings say."""
+    if off.path == on.path or off.emulated or off.cc_mode in _CC_ON:
+        return "Difference"
+    if on.emulated:
+        return f"Emulated {on.emulated}"
+    return "CC" if on.cc_mode in _CC_ON else "Difference"
 
 
 def comparison_warnings(
@@ -49,6 +55,8 @@ def comparison_warnings(
             f"the arms' steps hold different work: {off.class_name} (off) against {on.class_name} (on); "
             "what differs is not CC alone"
         )
+    else:
+        found += [*_noise_warning(off, on), *_host_code_warning(off, on)]
     if off.origin != on.origin:
         found.append(f"steps come from {off.origin} in the off arm, but are {on.origin} in the on arm")
     for name, arm in (("off", off), ("on", on)):
@@ -89,6 +97,9 @@ def _arm_warnings(off: ArmResult, on: ArmResult) -> list[str]:
         found.append(f"the off arm says CC {first.cc_mode}" + (", emulated" if first.emulated else ""))
     elif on_off:
         found.append("both recordings say CC off: the difference is not CC's")
+    for name, arm in (("off", first), ("on", second)):
+        if arm.cc_mode is None and arm.emulated is None:
+            found.append(f"the recording of the {name} arm does not say whether CC was on")
     if "devtools" in (first.cc_mode, second.cc_mode):
         found.append("devtools mode is no production CC: costs can differ")
     if second.emulated:
@@ -96,124 +107,27 @@ def _arm_warnings(off: ArmResult, on: ArmResult) -> list[str]:
     return found
 
 
-def statements_of(off: ArmResult, on: ArmResult, account: Account | None) -> tuple[str, ...]:
-    """What the account explains, what it does not, and what hides what."""
-    if account is None:
-        return ()
-    delta = on.period_us - off.period_us
-    notable = NOTABLE_SHARE * off.period_us
-    said = [*_toll_statement(account, delta), *_kernel_statement(account, delta)]
-    said.append(_slack_statement(off))
-    hidden = -account.wait_us_per_step
-    if account.toll_us_per_step > notable and hidden > notable:
-        said.append(
-            f"The host waits {time_text(hidden)} less per step for the GPU: "
-            "that much of the toll is hidden behind GPU work."
-        )
-    elif account.wait_us_per_step > notable:
-        said.append(
-            f"The host waits {time_text(account.wait_us_per_step)} longer per step: {_longest_wait(account)}."
-        )
-    said += [_blocking_statement(one) for one in _new_blocking_copies(account, notable)]
-    if abs(account.unexplained.total_us_per_step) > notable:
-        said.append(_unexplained_statement(account))
-    other = sum(toll.other_threads_raw_toll_us_per_step for toll in account.tolls)
-    if abs(other) > notable:
-        said.append(
-            f"Other threads pay {time_text(other)} of toll per step, which is not on the step's time line."
-        )
-    return tuple(said)
-
-
-def _charged(account: Account, group: str) -> list[Toll]:
-    return [toll for toll in account.tolls if toll.toll_us is not None and group_of(toll.category) == group]
-
-
-def _toll_statement(account: Account, delta: float) -> list[str]:
-    work = _charged(account, WORK)
-    if not work:
-        return ["No toll can be told: no category of submissions has an own cost in both arms."]
-    said = [f"Launch toll: {_product(work, 'submission')}{_of_difference(_sum(work), delta)}."]
-    events = _charged(account, ORDER)
-    if abs(_sum(events)) > NOTABLE_TOLL * abs(_sum(work)):
-        said.append(f"Events and stream waits pay toll too: {_product(events, 'call')}.")
-    return said
-
-
-def _sum(tolls: list[Toll]) -> float:
-    return sum(toll.raw_toll_us_per_step for toll in tolls)
-
-
-def _product(tolls: list[Toll], word: str) -> str:
-    """`181 submissions a step × +12.2 µs = +2.21 ms per step`."""
-    calls = sum(min(toll.off_per_step, toll.on_per_step) for toll in tolls)
-    mean = _sum(tolls) / calls if calls else 0.0
-    number = count_text(calls)
-    words = word if number == "1" else f"{word}s"
-    return f"{number} {words} a step × {signed_time(mean)} = {signed_time(_sum(tolls))} per step"
-
-
-def _of_difference(us: float, delta: float) -> str:
-    """How much of the measured difference a part explains, where that says something."""
-    if delta <= 0 or us <= 0:
-        return ""
-    if us > delta:
-        return ", more than the difference itself: shorter waits or faster host code offset the rest"
-    return f", {percent(us / delta)} of the difference"
-
-
-def _kernel_statement(account: Account, delta: float) -> list[str]:
-    """Counting kernels alone misleads: what kernels explain, if other submissions pay toll too."""
-    charged = _charged(account, WORK)
-    kernels = [toll for toll in charged if toll.category == "kernel"]
-    rest = [toll for toll in charged if toll.category != "kernel"]
-    if not kernels or kernels[0].on_per_step < MANY_KERNELS or _sum(rest) <= NOTABLE_TOLL * _sum(kernels):
+def _noise_warning(off: ArmResult, on: ArmResult) -> list[str]:
+    """Only where the steps move both ways: that a small difference is small, the headline says."""
+    delta, against = on.period_us - off.period_us, percentile_against(off, on)
+    if against is None or abs(delta) < NOISE_FLOOR * off.period_us:
         return []
-    others = count_text(sum(toll.on_per_step for toll in rest))
     return [
-        f"Kernels alone: {_product(kernels, 'kernel')}{_of_difference(_sum(kernels), delta)}; "
-        f"{others} graphs, copies and memsets a step pay {signed_time(_sum(rest))}."
+        f"the steps move both ways: the mean by {signed_time(delta)}, but the {against}; "
+        "one pair of runs cannot tell the difference, repeat both arms"
     ]
 
 
-def _slack_statement(off: ArmResult) -> str:
-    share = off.wait_us_per_step / off.period_us
-    if share < SLACK_SHARE:
-        return (
-            f"The off arm is host-bound: its host waits {percent(share)} of the step for the GPU, "
-            "so nearly all toll shows."
-        )
-    waits = f"{time_text(off.wait_us_per_step)} ({percent(share)} of the step)"
-    return f"The off arm's host waits {waits} for the GPU: toll up to about that much can hide there."
-
-
-def _new_blocking_copies(account: Account, notable: float) -> list[WaitDifference]:
+def _host_code_warning(off: ArmResult, on: ArmResult) -> list[str]:
+    first, second = off.outside_calls_us_per_step, on.outside_calls_us_per_step
+    if abs(second - first) <= HOST_CODE_SHARE * off.period_us or waits_elsewhere(off) or waits_elsewhere(on):
+        return []
     return [
-        one
-        for one in account.waits
-        if one.category.startswith("copy") and one.thread == "step" and one.difference_us_per_step > notable
+        f"the arms' host code ran at different speed ({time_text(first)} → {time_text(second)} per step "
+        "outside driver calls): not CC's launch toll"
     ]
 
 
-def _blocking_statement(copy: WaitDifference) -> str:
-    """A copy that holds the host up in the on arm only is how lost overlap looks from the host."""
-    off, on = f"{time_text(copy.off_us_per_step)} off", f"{time_text(copy.on_us_per_step)} on"
-    return f"{copy.category} holds the host up until the GPU is done ({off}, {on}): overlap is lost there."
-
-
-def _longest_wait(account: Account) -> str:
-    longest = next(one for one in account.waits if one.thread == "step")
-    return f"{longest.category} {time_text(longest.off_us_per_step)} → {time_text(longest.on_us_per_step)}"
-
-
-def _unexplained_statement(account: Account) -> str:
-    rest = account.unexplained
-    parts = [
-        ("host code outside driver calls", rest.outside_calls_us_per_step),
-        ("calls above their own cost", rest.dearer_calls_us_per_step),
-        ("submissions that one arm makes more often", rest.other_counts_us_per_step),
-        ("queries, allocations and captures", rest.other_calls_us_per_step),
-    ]
-    parts.sort(key=lambda part: -abs(part[1]))
-    listed = ", ".join(f"{name} {signed_time(us)}" for name, us in parts if abs(us) >= 0.1 * abs(parts[0][1]))
-    return f"Toll and waiting leave {signed_time(rest.total_us_per_step)} per step unexplained: {listed}."
+def waits_elsewhere(arm: ArmResult) -> bool:
+    """Whether another thread waits so long for the GPU that the submitting one may wait for that thread."""
+    return arm.other_thread_wait_us_per_step >= OTHER_THREAD_SHARE * arm.period_us

@@ -9,10 +9,12 @@ from rich.text import Text
 
 from cctrace.analyzers.diff import ArmResult, Diff
 from cctrace.analyzers.differences import CallDifferences, FieldDifference
+from cctrace.analyzers.gpu import GpuBusy
 from cctrace.analyzers.sentences import count_text, percent, signed_time, time_text
 from cctrace.analyzers.tolls import Account, Toll
+from cctrace.analyzers.verdicts import waits_elsewhere
 from cctrace.app.palette import CAUSE_COLOURS, FAINT_STYLE, WARNING_COLOUR
-from cctrace.app.summary_view import gpu_line, provenance_line
+from cctrace.app.summary_view import busy_text, gpu_line, provenance_line
 from cctrace.app.terminal import line, safe, section, table
 
 MAX_FIELDS: Final = 12
@@ -60,17 +62,35 @@ def _show_arms(out: Console, diff: Diff) -> None:
         _counts("events, stream waits", off.order_per_step, on.order_per_step),
         _counts("graph launches", off.graphs.per_step, on.graphs.per_step),
         _times("host waits for the GPU", off.wait_us_per_step, on.wait_us_per_step),
+        *_other_thread(off, on),
         _times("host code outside calls", off.outside_calls_us_per_step, on.outside_calls_us_per_step),
-        ["GPU busy", _busy(off), _busy(on), ""],
+        ["GPU busy", busy_text(off.gpu), busy_text(on.gpu), ""],
         ["steps used", f"{off.typical_steps}", f"{on.typical_steps}", ""],
     ]
     out.print(table(("per step", "off", "on", "on − off"), rows))
     for name, arm in (("off", off), ("on", on)):
         line(out, f"{name}: {provenance_line(arm.provenance)}", style=FAINT_STYLE)
-    unknown = [name for name, arm in (("off", off), ("on", on)) if arm.gpu.busy_share is None]
-    if unknown:
-        arm = off if unknown[0] == "off" else on
-        line(out, f"{' and '.join(unknown)}: {gpu_line(arm.gpu)}", style=FAINT_STYLE)
+    if gpu_source(off.gpu) == gpu_source(on.gpu):
+        line(out, gpu_source(off.gpu), style=FAINT_STYLE)
+    else:
+        for name, arm in (("off", off), ("on", on)):
+            line(out, f"{name}: {gpu_source(arm.gpu)}", style=FAINT_STYLE)
+
+
+def gpu_source(gpu: GpuBusy) -> str:
+    """Where the number of GPU busy comes from, and what it leaves out; or why there is none."""
+    if gpu.busy_share is None:
+        return gpu_line(gpu)
+    return f"GPU busy from {gpu.source}" + (f": {gpu.caveat}." if gpu.caveat else ".")
+
+
+def _other_thread(off: ArmResult, on: ArmResult) -> list[list[str]]:
+    """A line only where another thread waits long."""
+    if not waits_elsewhere(off) and not waits_elsewhere(on):
+        return []
+    return [
+        _times("another thread waits", off.other_thread_wait_us_per_step, on.other_thread_wait_us_per_step)
+    ]
 
 
 def _both(off: ArmResult, on: ArmResult, name: str) -> list[str]:
@@ -91,10 +111,6 @@ def _counts(name: str, off: float, on: float) -> list[str]:
 
 def _times(name: str, off: float, on: float) -> list[str]:
     return [name, time_text(off), time_text(on), signed_time(on - off)]
-
-
-def _busy(arm: ArmResult) -> str:
-    return _DASH if arm.gpu.busy_share is None else percent(arm.gpu.busy_share)
 
 
 def _show_classes(out: Console, diff: Diff) -> None:
@@ -122,11 +138,11 @@ def _show_account(out: Console, diff: Diff, account: Account) -> None:
     for name, part in (
         ("  host code outside calls", rest.outside_calls_us_per_step),
         ("  calls above own cost", rest.dearer_calls_us_per_step),
-        ("  calls one arm makes more", rest.other_counts_us_per_step),
+        ("  calls without a counterpart", rest.other_counts_us_per_step),
         ("  queries, allocations", rest.other_calls_us_per_step),
     ):
         rows.append([name, "", "", "", "", Text(signed_time(part), style=FAINT_STYLE)])
-    columns = ("raw toll", "per step", "own off", "own on", "toll", "per step")
+    columns = ("raw toll", "calls", "own off", "own on", "toll", "time")
     out.print(table(columns, rows))
     waits = [one for one in account.waits if abs(one.difference_us_per_step) >= 0.5]
     if waits:
@@ -146,13 +162,18 @@ def _show_account(out: Console, diff: Diff, account: Account) -> None:
                 ],
             )
         )
-    if any(one.thread == "other" for one in waits):
+    if any(one.thread == "other" for one in waits) or any(map(_elsewhere, account.tolls)):
         line(out, "* on another thread: not part of the step's time line.", style=FAINT_STYLE)
+
+
+def _elsewhere(toll: Toll) -> bool:
+    """Whether only other threads pay this toll."""
+    return bool(toll.other_threads_counted_per_step) and not toll.counted_per_step
 
 
 def _toll_row(toll: Toll) -> list[str | Text]:
     return [
-        toll.category,
+        toll.category + (" *" if _elsewhere(toll) else ""),
         count_text(toll.on_per_step),
         _time(toll.off_own_cost_us),
         _time(toll.on_own_cost_us),

@@ -10,7 +10,7 @@ import typer
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command("diff", no_args_is_help=True)(diff)
+    app.command("diff")(diff)
 
 
 def diff(
@@ -27,12 +27,16 @@ def diff(
     from cctrace.trace import open_trace  # noqa: PLC0415
 
     result = compare(load(open_trace(on)), load(open_trace(off)))
+    from cctrace.app.pipe import ending_with_its_reader  # noqa: PLC0415
+
     if as_json:
         import json  # noqa: PLC0415
 
-        typer.echo(json.dumps(result.to_json(), indent=2, ensure_ascii=False))
+        with ending_with_its_reader():
+            typer.echo(json.dumps(result.to_json(), indent=2, ensure_ascii=False))
         return
     from cctrace.app.diff_view import show_diff  # noqa: PLC0415
     from cctrace.app.terminal import console  # noqa: PLC0415
 
-    show_diff(console(), result)
+    with ending_with_its_reader():
+        show_diff(console(), result)

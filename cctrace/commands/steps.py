@@ -12,7 +12,7 @@ DEFAULT_LIMIT = 20
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command("steps", no_args_is_help=True)(steps)
+    app.command("steps")(steps)
 
 
 def steps(
@@ -28,12 +28,16 @@ def steps(
     from cctrace.trace import open_trace  # noqa: PLC0415
 
     result = list_steps(load(open_trace(file)), None if everything else limit)
+    from cctrace.app.pipe import ending_with_its_reader  # noqa: PLC0415
+
     if as_json:
         import json  # noqa: PLC0415
 
-        typer.echo(json.dumps(result.to_json(), indent=2, ensure_ascii=False))
+        with ending_with_its_reader():
+            typer.echo(json.dumps(result.to_json(), indent=2, ensure_ascii=False))
         return
     from cctrace.app.steps_view import show_steps  # noqa: PLC0415
     from cctrace.app.terminal import console  # noqa: PLC0415
 
-    show_steps(console(), result)
+    with ending_with_its_reader():
+        show_steps(console(), result)

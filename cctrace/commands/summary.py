@@ -10,7 +10,7 @@ import typer
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command("summary", no_args_is_help=True)(summary)
+    app.command("summary")(summary)
 
 
 def summary(
@@ -24,12 +24,16 @@ def summary(
     from cctrace.trace import open_trace  # noqa: PLC0415
 
     result = summarize(load(open_trace(file)))
+    from cctrace.app.pipe import ending_with_its_reader  # noqa: PLC0415
+
     if as_json:
         import json  # noqa: PLC0415
 
-        typer.echo(json.dumps(result.to_json(), indent=2, ensure_ascii=False))
+        with ending_with_its_reader():
+            typer.echo(json.dumps(result.to_json(), indent=2, ensure_ascii=False))
         return
     from cctrace.app.summary_view import show_summary  # noqa: PLC0415
     from cctrace.app.terminal import console  # noqa: PLC0415
 
-    show_summary(console(), result)
+    with ending_with_its_reader():
+        show_summary(console(), result)

@@ -1,5 +1,9 @@
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -208,3 +212,47 @@ def test_further_processes_get_a_line_each(write_trace: WriteTrace, run_cli: Run
     assert len(document["processes"]) == 3
     assert done.stdout.count("A decode step takes") == 3
     assert "Other processes that hand work to the GPU" in done.stdout
+
+
+@pytest.mark.parametrize(("command", "missing"), [("summary", "FILE"), ("steps", "FILE"), ("diff", "ON")])
+def test_a_missing_argument_is_one_line(command: str, missing: str, run_cli: RunCli) -> None:
+    done = run_cli(command)
+
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == f"cctrace: Missing argument '{missing}'. See `cctrace {command} --help`.\n"
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+@pytest.mark.parametrize("command", ["summary", "steps", "diff"])
+def test_a_reader_that_leaves_early_is_no_failed_check(
+    command: str, options: tuple[str, ...], pair: tuple[Path, Path]
+) -> None:
+    files = pair if command == "diff" else pair[:1]
+    arguments = [sys.executable, "-m", "cctrace.cli", command, *options, *map(str, files)]
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            arguments, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=120, check=False
+        )
+    finally:
+        os.close(writing)
+
+    assert done.returncode == -signal.SIGPIPE
+    assert done.stderr == ""
+
+
+def test_columns_of_the_tables_have_names_of_their_own(pair: tuple[Path, Path], run_cli: RunCli) -> None:
+    summary, diff = run_cli("summary", pair[0]).stdout, run_cli("diff", *pair).stdout
+
+    titles = [
+        line
+        for line in (*summary.splitlines(), *diff.splitlines())
+        if re.match(r"(raw toll|waiting call)", line)
+    ]
+    assert len(titles) >= 2
+    for title in titles:
+        names = re.split(r"  +", title.strip())
+        assert len(set(names)) == len(names)
+    assert any(title.split()[-3:] == ["median", "p90", "max"] for title in titles)

@@ -51,3 +51,8 @@ def test_plurals() -> None:
     assert plural(1, "step") == "1 step"
     assert plural(12345, "step") == "12 345 steps"
     assert plural(2, "process") == "2 processes"
+
+
+@pytest.mark.parametrize("share", [0.0, -0.0003, 0.0003])
+def test_percentages_that_round_to_zero_have_no_sign(share: float) -> None:
+    assert percent(share) == percent(share, signed=True) == "0.0 %"

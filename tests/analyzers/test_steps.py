@@ -132,6 +132,20 @@ def test_a_long_step_is_a_pause_only_if_its_time_lies_outside_calls() -> None:
     assert np.flatnonzero(reason == PAUSE).tolist() == [30]
 
 
+def test_marks_that_all_begin_at_once_give_no_steps() -> None:
+    built = build(Load(marks="decode", steps=12))
+    kinds = np.array(built.table["kind"].to_pylist(), object)
+    start = np.array(built.table["start_ns"].to_pylist())
+    start[kinds == "step"] = start[0]
+    index = built.table.schema.get_field_index("start_ns")
+    table = built.table.set_column(index, "start_ns", pa.array(start))
+
+    steps = find_steps(calls_from(table), marks_from(table))
+
+    assert isinstance(steps, NoSteps)
+    assert steps.reason == "all its step marks begin at the same time"
+
+
 def test_hiccups_say_how_much_longer_their_calls_took() -> None:
     built = build(Load(marks="decode", execution="graph", steps=60, noise=0.0, stall_after=20))
 

@@ -58,6 +58,7 @@ class Load:
     sampling_kernels: int = 4
     input_copies: int = 3
     host_us: float = 150.0
+    uneven_us: float = 0.0  # two of five steps have this much more host work
     gap_us: float = 2.0
     batch: int = 16
     prefill_every: int = 0  # a prefill step before every n-th decode step
@@ -158,7 +159,7 @@ class _Program:
         if self.random.random() < load.extra_share:
             self._memset(8)
         self._read_back()
-        self._spend(load.host_us)
+        self._spend(load.host_us + (load.uneven_us if len(self.steps) % 5 < 2 else 0.0))
         self.steps.append((begin, decode, self.work, self.events))
 
     def _forward(self, *, decode: bool) -> None:
