@@ -6,6 +6,7 @@ Run it after a change of the output or of the traces: `make docs`.
 from __future__ import annotations
 
 import io
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -41,7 +42,9 @@ def picture(name: str, title: str, show: Callable[[Console], None]) -> None:
     show(out)
     target = DOCS / "images" / f"{name}.svg"
     target.parent.mkdir(exist_ok=True)
-    target.write_text(out.export_svg(title=title, unique_id=name), encoding="utf-8")
+    drawn = out.export_svg(title=title, unique_id=name)
+    # Fonts are the reader's own: a picture must not ask another host for one.
+    target.write_text(re.sub(r"@font-face\s*{.*?}\s*", "", drawn, flags=re.DOTALL), encoding="utf-8")
     print(f"wrote {target.relative_to(DOCS.parent)}")
 
 
