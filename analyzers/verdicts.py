@@ -59,17 +59,7 @@ def comparison_warnings(
         found += [*_noise_warning(off, on), *_host_code_warning(off, on)]
     if off.origin != on.origin:
         found.append(f"steps come from {off.origin} in the off arm, but are {on.origin} in the on arm")
-    for name, arm in (("off", off), ("on", on)):
-        if arm.confidence is not None and arm.confidence < LOW_CONFIDENCE:
-            found.append(
-                f"steps of the {name} arm are inferred, and only {arm.confidence:.0%} repeat a recent one"
-            )
-        if arm.typical_steps < FEW_STEPS:
-            found.append(f"the {name} arm has only {arm.typical_steps} typical steps")
-        if arm.other_processes:
-            found.append(
-                f"the {name} arm has {arm.other_processes} more processes with steps, which are not compared"
-            )
+    found += [*_step_warnings("off", off), *_step_warnings("on", on)]
     off_gpu, on_gpu = off.gpu.busy_share is not None, on.gpu.busy_share is not None
     if off_gpu != on_gpu:
         found.append(f"only the {'off' if off_gpu else 'on'} arm has GPU rows")
@@ -82,6 +72,21 @@ def comparison_warnings(
         count = len(structure.listed) + structure.more
         found.append(f"{count} kernels or calls differ in number per step; see below")
     return tuple(found)
+
+
+def _step_warnings(name: str, arm: ArmResult) -> list[str]:
+    found = []
+    if arm.confidence is not None and arm.confidence < LOW_CONFIDENCE:
+        found.append(
+            f"steps of the {name} arm are inferred, and only {arm.confidence:.0%} repeat a recent one"
+        )
+    if arm.typical_steps < FEW_STEPS:
+        found.append(f"the {name} arm has only {arm.typical_steps} typical steps")
+    if arm.other_processes:
+        found.append(
+            f"the {name} arm has {arm.other_processes} more processes with steps, which are not compared"
+        )
+    return found
 
 
 def _arm_warnings(off: ArmResult, on: ArmResult) -> list[str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from cctrace.analyzers.diff import ArmResult, Diff
 from cctrace.analyzers.differences import CallDifferences, FieldDifference
 from cctrace.analyzers.gpu import GpuBusy
 from cctrace.analyzers.sentences import count_text, percent, signed_time, time_text
-from cctrace.analyzers.tolls import Account, Toll
+from cctrace.analyzers.tolls import Account, Toll, WaitDifference
 from cctrace.analyzers.verdicts import waits_elsewhere
 from cctrace.app.palette import CAUSE_COLOURS, FAINT_STYLE, WARNING_COLOUR
 from cctrace.app.summary_view import busy_text, gpu_line, provenance_line
@@ -20,6 +21,8 @@ from cctrace.app.terminal import line, safe, section, table
 MAX_FIELDS: Final = 12
 MAX_CALLS: Final = 12
 MAX_VALUE_CHARACTERS: Final = 60
+MIN_WAIT_US: Final = 0.5
+"""Waits that differ by less per step are not listed: such calls found their work done in both arms."""
 _DASH: Final = "–"
 
 
@@ -144,26 +147,26 @@ def _show_account(out: Console, diff: Diff, account: Account) -> None:
         rows.append([name, "", "", "", "", Text(signed_time(part), style=FAINT_STYLE)])
     columns = ("raw toll", "calls", "own off", "own on", "toll", "time")
     out.print(table(columns, rows))
-    waits = [one for one in account.waits if abs(one.difference_us_per_step) >= 0.5]
+    waits = [one for one in account.waits if abs(one.difference_us_per_step) >= MIN_WAIT_US]
     if waits:
-        out.print(
-            table(
-                ("waiting call", "calls off", "calls on", "off", "on", "on − off"),
-                [
-                    [
-                        one.category + ("" if one.thread == "step" else " *"),
-                        count_text(one.off_per_step),
-                        count_text(one.on_per_step),
-                        time_text(one.off_us_per_step),
-                        time_text(one.on_us_per_step),
-                        signed_time(one.difference_us_per_step),
-                    ]
-                    for one in waits
-                ],
-            )
-        )
+        out.print(_wait_table(waits))
     if any(one.thread == "other" for one in waits) or any(map(_elsewhere, account.tolls)):
         line(out, "* on another thread: not part of the step's time line.", style=FAINT_STYLE)
+
+
+def _wait_table(waits: list[WaitDifference]) -> Table:
+    rows = [
+        [
+            one.category + ("" if one.thread == "step" else " *"),
+            count_text(one.off_per_step),
+            count_text(one.on_per_step),
+            time_text(one.off_us_per_step),
+            time_text(one.on_us_per_step),
+            signed_time(one.difference_us_per_step),
+        ]
+        for one in waits
+    ]
+    return table(("waiting call", "calls off", "calls on", "off", "on", "on − off"), rows)
 
 
 def _elsewhere(toll: Toll) -> bool:
