@@ -81,6 +81,7 @@ def built() -> Built:
             folder / "collector",
             f"-DPython_EXECUTABLE={sys.executable}",
             f"-DCCTRACE_CUDA_INCLUDE={include}",
+            "-DCCTRACE_WERROR=ON",
         )
         cmake(HERE, folder / "mocks", f"-DCUDA_INCLUDE={include}")
     return Built(folder / "collector" / "libcctrace.so", folder / "mocks")
