@@ -58,7 +58,6 @@ def start_document(
         word
         for word, holds in (
             ("emulated", emulation is not None),
-            ("distorted", settings.gpu_mode in CUPTI_MODES),
             (DEVTOOLS, snapshot.confidential.cc_mode == DEVTOOLS),
         )
         if holds
@@ -87,7 +86,8 @@ def start_document(
         collector=Collector(
             version=__version__,
             gpu_mode=settings.gpu_mode,
-            timing="distorted" if settings.gpu_mode in CUPTI_MODES else "undisturbed",
+            # Whether CUPTI, if it was asked for, works in the program is known when that has run.
+            timing=None if settings.gpu_mode in CUPTI_MODES else "undisturbed",
         ),
         clock=Clock(pairs=((monotonic, realtime),)),
         emulation=None if emulation is None else _emulation(emulation.to_json()),

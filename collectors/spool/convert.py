@@ -10,7 +10,7 @@ from typing import Final
 
 from cctrace import __version__
 from cctrace.collectors.spool.counters import COUNTERS_NAME, counter_tables
-from cctrace.collectors.spool.facts import clock_pairs, process_facts
+from cctrace.collectors.spool.facts import clock_pairs, cupti_ran, process_facts
 from cctrace.collectors.spool.index import build_index
 from cctrace.collectors.spool.lanes import Lanes
 from cctrace.collectors.spool.pipeline import BackgroundWriter
@@ -112,6 +112,7 @@ class _Parts:
     processes: tuple[Process, ...]
     gpu_clocks: tuple[GpuClock, ...]
     pairs: tuple[tuple[int, int], ...]
+    cupti_ran: bool
 
 
 class _Work:
@@ -173,6 +174,7 @@ def _write_processes(
     gpu_clocks: list[GpuClock] = []
     pairs: list[tuple[int, int]] = []
     numbers: dict[int, ProcessNumbers] = {}
+    ran = False
     for spool in spools:
         index = build_index(spool, work.add)
         rows = ProcessRows(spool, index, lanes, numbers.setdefault(spool.pid, ProcessNumbers()), pattern)
@@ -180,7 +182,8 @@ def _write_processes(
         processes.append(process_facts(spool, index, count, rows.replays.unmatched))
         gpu_clocks += rows.replays.clocks
         pairs += clock_pairs(spool, index)
-    return _Parts(tuple(processes), tuple(gpu_clocks), tuple(pairs))
+        ran |= cupti_ran(processes[-1], index)
+    return _Parts(tuple(processes), tuple(gpu_clocks), tuple(pairs), ran)
 
 
 def _complete(metadata: Metadata, notes: tuple[str, ...], lanes: Lanes, parts: _Parts) -> Metadata:
@@ -198,5 +201,6 @@ def _complete(metadata: Metadata, notes: tuple[str, ...], lanes: Lanes, parts: _
             collector=collector,
             clock=clock,
             lanes=lanes.listed(),
-        )
+        ),
+        cupti_ran=parts.cupti_ran,
     )

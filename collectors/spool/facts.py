@@ -21,6 +21,10 @@ NAME_KEY: Final = "process.name"
 _COUNTS: Final = "stamps.captures"
 """States with this begin count something; their text only says what."""
 
+_GPU_STATE: Final = "gpu.state"
+_REFUSED: Final = "refused"
+"""What became of CUPTI in a process, and how a state begins that tells it never worked."""
+
 _LAST: Final = 2**63 - 1
 
 
@@ -50,6 +54,15 @@ def process_facts(spool: SpoolFile, index: Index, rows: int, unmatched: dict[str
     )
 
 
+def cupti_ran(process: Process, index: Index) -> bool:
+    """True if CUPTI worked in a process, for however short a time: it has slowed the host calls.
+
+    A process that was killed early may have lost its state; rows of CUPTI tell as much.
+    """
+    state = process.state.get(_GPU_STATE)
+    return bool(index.gpu) or (state is not None and not str(state).startswith(_REFUSED))
+
+
 def clock_pairs(spool: SpoolFile, index: Index) -> list[tuple[int, int]]:
     """CLOCK_MONOTONIC and CLOCK_REALTIME, ns: of the header, then of the clock records, thinned."""
     clocks = index.kept[Kind.CLOCK]
@@ -66,7 +79,7 @@ def _state(index: Index) -> dict[str, str | int]:
         text, number = index.strings.get(int(record["link"])), int(record["object"])
         if text is None or key.startswith(_COUNTS):
             state[key] = min(number, _LAST)
-        elif number:
+        elif number and f"(error {number})" not in text:
             state[key] = f"{text} ({number})"
         else:
             state[key] = text

@@ -12,9 +12,6 @@ from cctrace.trace.metadata import MAX_DOCUMENT_BYTES, Metadata
 
 RECORDING_NAME: Final = "recording.json"
 
-DISTORTING_MODES: Final = ("graphs", "nodes")
-"""GPU modes that use CUPTI, which slows host calls."""
-
 
 def read_recording(folder: Path) -> tuple[Metadata, tuple[str, ...]]:
     """What the recorder knew, and notes about what is missing.
@@ -45,10 +42,16 @@ def step_pattern(metadata: Metadata) -> str:
     return metadata.recording.step_pattern or metadata.environment_variables.get("CCTRACE_STEP_PATTERN", "")
 
 
-def with_labels(metadata: Metadata) -> Metadata:
-    """The document with the labels and the timing that follow from its content."""
+def with_labels(metadata: Metadata, *, cupti_ran: bool) -> Metadata:
+    """The document with the labels and the timing that follow from its content.
+
+    Args:
+        metadata: the document.
+        cupti_ran: CUPTI worked in a recorded process, which slows host calls. That it was asked for says
+            little: where it is refused (production CC), nothing is slowed.
+    """
     mode = metadata.collector.gpu_mode
-    distorted = mode in DISTORTING_MODES or metadata.collector.timing == "distorted"
+    distorted = cupti_ran or metadata.collector.timing == "distorted"
     security = metadata.acceptance.security
     wanted = (
         ("emulated", metadata.emulation is not None),

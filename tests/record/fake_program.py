@@ -54,6 +54,12 @@ class Spool:
         self.put(STRING, name=number, size=len(data))
         os.write(self._file, data.ljust(-(-len(data) // 64) * 64, b"\0"))
 
+    def gpu_state(self, text: str) -> None:
+        """What became of CUPTI."""
+        self.text(2, "gpu.state")
+        self.text(3, text)
+        self.put(STATE, name=2, link=3)
+
     def call(self) -> None:
         magic, stopped, start_at, stop_at, steps, seen, limit, written = CONTROL.unpack_from(self._control, 0)
         assert magic == 0x43434354, "the control page was not ready"
@@ -82,6 +88,7 @@ def main() -> int:
     parser.add_argument("--dump-env", type=Path)
     parser.add_argument("--leave-child", type=float, help="a recorded child outlives the program by so long")
     parser.add_argument("--signal-parent", type=int)
+    parser.add_argument("--gpu-state", help="what became of CUPTI in this process")
     arguments, _ = parser.parse_known_args()
 
     if arguments.dump_env:
@@ -95,6 +102,8 @@ def main() -> int:
         os._exit(0)
     folder = os.environ.get("CCTRACE_SPOOL")
     spool = Spool(folder) if folder and not arguments.no_cuda else None
+    if spool is not None and arguments.gpu_state:
+        spool.gpu_state(arguments.gpu_state)
     for _ in range(arguments.calls):
         if spool is not None:
             spool.call()

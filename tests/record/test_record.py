@@ -276,10 +276,21 @@ def test_another_injection_tool(cctrace) -> None:
     assert any("NVTX" in note for note in _metadata(cctrace.trace).collector.notes)
 
 
-def test_cupti_modes_are_labelled_distorted(cctrace) -> None:
-    assert cctrace.record("--gpu", "nodes").returncode == 0
+@pytest.mark.parametrize(
+    ("state", "label", "timing"),
+    [
+        ("recording nodes", ("distorted",), "distorted"),
+        ("refused: confidential computing (error 41)", (), "undisturbed"),
+    ],
+)
+def test_where_cupti_works_host_times_are_labelled(
+    cctrace, state: str, label: tuple[str, ...], timing: str
+) -> None:
+    done = cctrace.record("--gpu", "nodes", program=("--gpu-state", state))
+    assert done.returncode == 0
     metadata = _metadata(cctrace.trace)
-    assert (metadata.labels, metadata.collector.timing) == (("distorted",), "distorted")
+    assert (metadata.labels, metadata.collector.timing) == (label, timing)
+    assert ("labelled: distorted" in done.stderr) is bool(label)
 
 
 def test_the_spool_is_private_and_complete_before_the_command_starts(cctrace) -> None:

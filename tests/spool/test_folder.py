@@ -77,8 +77,8 @@ def test_metadata_tells_what_the_recorder_and_the_processes_knew(to_trace: Conve
     ("recording", "labels"),
     [
         ({"emulation": {"profile": "b200-tdx"}}, ("emulated",)),
-        ({"collector": {"gpu_mode": "graphs"}}, ("distorted",)),
-        ({"collector": {"gpu_mode": "nodes"}, "emulation": {}}, ("emulated", "distorted")),
+        ({"collector": {"gpu_mode": "graphs"}}, ()),
+        ({"collector": {"gpu_mode": "nodes"}, "emulation": {}}, ("emulated",)),
         ({"acceptance": {"security": {"devtools": True}}}, ("devtools",)),
         (
             {"acceptance": {"security": {"cc_mode": "devtools"}}, "labels": ["mine", "devtools"]},
@@ -91,6 +91,42 @@ def test_labels_follow_from_what_was_recorded(
     to_trace: Convert, recording: dict, labels: tuple[str, ...]
 ) -> None:
     assert to_trace(one_call(), recording=recording).metadata.labels == labels
+
+
+@pytest.mark.parametrize(
+    ("states", "timing"),
+    [
+        ([("refused: confidential computing (error 41)", 41)], "undisturbed"),
+        ([None, ("refused: no libcupti found", 999)], "undisturbed"),
+        ([None, None], "undisturbed"),
+        ([("recording nodes", 0)], "distorted"),
+        ([("refused: busy (error 39)", 39), ("recording nodes", 0)], "distorted"),
+        ([("stopped: fatal (error 41)", 41)], "distorted"),
+    ],
+)
+def test_host_times_are_distorted_where_cupti_worked(
+    to_trace: Convert, states: list[tuple[str, int] | None], timing: str
+) -> None:
+    spools = []
+    for pid, state in enumerate(states, start=1000):
+        spool = one_call(pid)
+        if state is not None:
+            spool.named(Kind.STATE, "gpu.state", text=state[0], number=state[1])
+        spools.append(spool)
+    metadata = to_trace(*spools, recording={"collector": {"gpu_mode": "nodes"}}).metadata
+    assert metadata.collector.timing == timing
+    assert metadata.labels == (("distorted",) if timing == "distorted" else ())
+
+
+def test_the_number_of_an_error_is_shown_once(to_trace: Convert) -> None:
+    spool = one_call()
+    spool.named(Kind.STATE, "gpu.state", text="refused: no libcupti (error 999); see the manual", number=999)
+    spool.named(Kind.STATE, "gpu.without.rotation", text="INVALID_KIND", number=21)
+    (process,) = to_trace(spool).metadata.collector.processes
+    assert process.state == {
+        "gpu.state": "refused: no libcupti (error 999); see the manual",
+        "gpu.without.rotation": "INVALID_KIND (21)",
+    }
 
 
 def test_counters(to_trace: Convert, folder: Path) -> None:
