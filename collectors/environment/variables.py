@@ -29,8 +29,20 @@ ALLOWED: Final = {
 }
 """Variable, or prefix if it ends in `_`, → why it matters for the cost of a step."""
 
-DENIED: Final = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH", "COOKIE")
+DENIED: Final = (
+    "KEY",
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "PASSCODE",
+    "CREDENTIAL",
+    "AUTH",
+    "COOKIE",
+)
 """A name with one of these words is never stored, even if `ALLOWED` would let it pass."""
+_DENIED_ENDING: Final = "_PASS"
 
 MAX_VALUE_CHARACTERS: Final = 1000
 """Longer values are cut: settings are short, and metadata is read with every trace."""
@@ -39,7 +51,7 @@ MAX_VALUE_CHARACTERS: Final = 1000
 def is_stored(name: str) -> bool:
     """Returns True if the value of this variable may be stored."""
     upper = name.upper()
-    if any(word in upper for word in DENIED):
+    if upper.endswith(_DENIED_ENDING) or any(word in upper for word in DENIED):
         return False
     return any(upper.startswith(entry) if entry.endswith("_") else upper == entry for entry in ALLOWED)
 

@@ -24,6 +24,14 @@ SECRET = "s3cr3t-Zx"
         ["python", "x.py", "--config", f'{{"api_key": "{SECRET}", "port": 1}}'],
         ["python", "x.py", "--secret", SECRET],
         ["python", "x.py", "-token", SECRET],
+        ["python", "x.py", "--pass", SECRET],
+        ["python", "x.py", f"--db-pass={SECRET}"],
+        ["python", "x.py", "--passcode", SECRET],
+        ["python", "x.py", "--ssl-keyfile-passphrase", SECRET],
+        ["env", f"PGPASSWORD={SECRET}", "python", "x.py"],
+        ["python", "x.py", "--config", f'{{"keys": ["a", "{SECRET}"]}}'],
+        ["python", "x.py", "--config", f'{{"auth": {{"user": "me", "it": "{SECRET}"}}}}'],
+        ["python", "x.py", "--config", f'{{"password": "a\\"{SECRET}"}}'],
         ["python", "x.py", "hf_abcdefghijklmnopqrstu" + SECRET.replace("-", "")],
     ],
 )
@@ -43,6 +51,8 @@ def test_secrets_do_not_survive(command: list[str]) -> None:
         ["python", "-m", "sglang.launch_server", "--model-path", "/models/x", "--tp", "8"],
         ["bash", "-c", "CUDA_VISIBLE_DEVICES=0 python serve.py --port 8000"],
         ["python", "x.py", "--url", "http://127.0.0.1:8000/v1"],
+        ["python", "x.py", "--pass-manager", "fuse", "--passes", "3", "--bypass", "x"],
+        ["vllm", "serve", "--compilation-config", '{"level":3, "cudagraph_capture_sizes": [1, 2]}'],
     ],
 )
 def test_settings_of_the_run_stay(command: list[str]) -> None:
@@ -51,6 +61,25 @@ def test_settings_of_the_run_stay(command: list[str]) -> None:
 
 def test_a_flag_after_a_secret_name_is_not_its_value() -> None:
     assert redact_command(["x", "--no-auth", "--port", "1"]) == ["x", "--no-auth", "--port", "1"]
+
+
+@pytest.mark.parametrize(
+    ("argument", "stored"),
+    [
+        ('{"api_key":"x","port":1}', '{"api_key":"<redacted>","port":1}'),
+        ('{"port": 1, "api_key": 17}', '{"port": 1, "api_key": "<redacted>"}'),
+        (
+            '--config={"a": [{"token": ["x", "y"]}], "é": 1.5}',
+            '--config={"a": [{"token": "<redacted>"}], "é": 1.5}',
+        ),
+        ('{"env": "HF_TOKEN=x y", "key": null}', '{"env": "HF_TOKEN=<redacted> y", "key": "<redacted>"}'),
+        ("{'api_key': 'x'}", "{'api_key': '<redacted>'}"),
+        ('sh -c \'{"secret":"x"}\'', 'sh -c \'{"secret":"<redacted>"}\''),
+    ],
+)
+def test_redacted_json_stays_json(argument: str, stored: str) -> None:
+    assert redact_text(argument) == stored
+    assert redact_text(stored) == stored
 
 
 @given(st.text(max_size=200))
@@ -80,6 +109,9 @@ def test_assignments_of_secret_names_lose_any_value(name: str, value: str) -> No
         ("TORCH_HUB_PASSWORD", False),
         ("NCCL_SECRET_THING", False),
         ("HF_TOKEN", False),
+        ("VLLM_PROXY_PASS", False),
+        ("SGLANG_PASSCODE", False),
+        ("VLLM_SSL_PASSPHRASE", False),
         ("HOME", False),
         ("LD_PRELOAD_OTHER", False),
     ],
