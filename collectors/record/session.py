@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 EXIT_NOT_CONVERTED: Final = 2
 """Exit code when the command went well but its trace could not be written."""
 
+NO_STEP_SEEN: Final = (
+    "no marked step was seen: --steps had no effect; mark steps (--step PATTERN, the hook) or use --duration"
+)
+
 Say = Callable[[str], None]
 Progress = Callable[[], AbstractContextManager[Callable[[int, int], None] | None]]
 
@@ -160,6 +164,8 @@ class _Recording:
         snapshot, counters = self._helper.finish(descendants(os.getpid()))
         self._note_unknown("end", snapshot)
         self._window_ended_by = self._window_ended_by or self._control.ended_by(time.monotonic_ns())
+        if self._settings.window.steps is not None and self._control.get("steps_seen") == 0:
+            self._note(NO_STEP_SEEN)
         if ending.still_running:
             self._note(
                 f"{len(ending.still_running)} recorded process(es) still run after the command has ended "

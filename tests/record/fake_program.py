@@ -23,7 +23,8 @@ MAGIC = 0x50534343
 class Spool:
     """One spool file, as the collector writes it."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, *, marks: bool = True) -> None:
+        self._marks = marks
         now = time.monotonic_ns()
         path = Path(folder) / f"{os.getpid()}-{now}.spool"
         self._file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
@@ -68,8 +69,9 @@ class Spool:
             return
         self.put(CALL, tid=os.getpid(), start=now, end=now + 3000, name=1, operation=KERNEL)
         struct.pack_into("@Q", self._control, 48, written + 64)
-        struct.pack_into("@Q", self._control, 32, seen + 1)
-        if (limit and written + 64 >= limit) or (steps and seen + 1 >= steps):
+        seen += self._marks
+        struct.pack_into("@Q", self._control, 32, seen)
+        if (limit and written + 64 >= limit) or (steps and seen >= steps):
             struct.pack_into("@I", self._control, 4, 1)
 
 
@@ -88,6 +90,7 @@ def main() -> int:
     parser.add_argument("--dump-env", type=Path)
     parser.add_argument("--leave-child", type=float, help="a recorded child outlives the program by so long")
     parser.add_argument("--signal-parent", type=int)
+    parser.add_argument("--no-marks", action="store_true", help="no call marks a step")
     parser.add_argument("--gpu-state", help="what became of CUPTI in this process")
     arguments, _ = parser.parse_known_args()
 
@@ -101,7 +104,7 @@ def main() -> int:
             time.sleep(0.01)
         os._exit(0)
     folder = os.environ.get("CCTRACE_SPOOL")
-    spool = Spool(folder) if folder and not arguments.no_cuda else None
+    spool = Spool(folder, marks=not arguments.no_marks) if folder and not arguments.no_cuda else None
     if spool is not None and arguments.gpu_state:
         spool.gpu_state(arguments.gpu_state)
     for _ in range(arguments.calls):

@@ -386,4 +386,15 @@ def test_window_of_time(cctrace) -> None:
 def test_a_window_that_was_not_reached_says_nothing(cctrace) -> None:
     done = cctrace.record("--steps", "1000")
     assert "the window" not in done.stderr
+    assert "no marked step" not in done.stderr
     assert _metadata(cctrace.trace).recording.window["ended_by"] is None
+
+
+def test_a_window_of_steps_without_marks_says_so_once(cctrace) -> None:
+    done = cctrace.record("--steps", "5", program=("--calls", "20", "--no-marks"))
+    assert done.returncode == 0
+    assert done.stderr.count("no marked step was seen: --steps had no effect") == 1
+    notes = _metadata(cctrace.trace).collector.notes
+    assert [note for note in notes if "--steps had no effect" in note and "--duration" in note]
+    assert _calls(cctrace.trace) == 20
+    assert "no marked step" not in cctrace.record("--force", program=("--no-marks",)).stderr
