@@ -192,8 +192,11 @@ def _split(
     starts = _field(chunk, "start_ns", where)
     if bool(np.all(keys == keys[0])):
         return [(int(keys[0]), _run(chunk, where, starts, bounds))]
-    distinct, group = np.unique(keys, return_inverse=True)
-    narrow = group.astype(np.uint16)  # at most as many groups as records in a chunk; 16 bits sort by radix
+    # Rings are emptied one after the other: a thread's records come many in a row.
+    begins = np.concatenate(([0], np.flatnonzero(keys[1:] != keys[:-1]) + 1))
+    distinct, group = np.unique(keys[begins], return_inverse=True)
+    # At most as many groups as records in a chunk; 16 bits sort by radix.
+    narrow = np.repeat(group.astype(np.uint16), np.diff(np.append(begins, len(keys))))
     order = np.argsort(narrow, kind="stable")
     ends = np.cumsum(np.bincount(narrow, minlength=len(distinct)))
     parts = np.split(order, ends[:-1])
