@@ -2,7 +2,6 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-RUN := $(BIN)/python -m
 SOURCES := cctrace collectors analyzers app tests sample_traces bench docs
 NATIVE := $(wildcard collectors/native/*.h collectors/native/*.cpp tests/native/mock/*.h tests/native/mock/*.cpp tests/native/apps/*.cpp)
 PACKAGE_FILES := pyproject.toml CMakeLists.txt $(shell find cctrace collectors analyzers app -name '*.py' -o -name '*.toml' -o -name '*.json' -o -name '*.cpp' -o -name '*.h' -o -name '*.def' -o -name '*.map' 2>/dev/null | grep -v __pycache__)
@@ -19,10 +18,10 @@ demo: $(VENV)/.installed ## compare two shipped recordings: what would confident
 	@echo "More: $(BIN)/cctrace summary sample_traces/vllm-8b-full-off.parquet, docs/, sample_traces/README.md"
 
 test: $(VENV)/.tested ## run all tests (no GPU needed) with a coverage report
-	$(RUN) pytest -p no:cacheprovider --cov --cov-report=term --cov-report=xml
+	$(BIN)/pytest -p no:cacheprovider --cov --cov-report=term --cov-report=xml
 
 test-gpu: $(VENV)/.tested ## run also what needs a real GPU and torch
-	$(RUN) pytest -m gpu
+	$(BIN)/pytest -m gpu
 
 # Types and imports are checked where the four folders are one package: in the installation.
 lint: $(VENV)/.linted ## ruff, mypy --strict, clang-format, import directions
@@ -55,7 +54,7 @@ $(VENV)/.installed: $(BIN)/python $(PACKAGE_FILES)
 	$(BIN)/python -m pip install --quiet .
 	@touch $@
 
-# The tests run against the installed package, as a user has it.
+# The tests run against the installed package, as a user has it: `python -m pytest` would find this folder first.
 $(VENV)/.tested: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet '.[test]'
 	@touch $@
