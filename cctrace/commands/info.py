@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from cctrace.errors import UnusableInputError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cctrace.trace.acceptance import Hardware
     from cctrace.trace.metadata import Metadata, Process
+
+
+_NOTHING: Final = (0, "left alone")
+"""State that counts nothing: no capture was left alone. Early recorders stored the words without the 0."""
 
 
 def register(app: typer.Typer) -> None:
@@ -70,7 +77,8 @@ def _print(file: Path, size: int, rows: int, kinds: dict[str, int], metadata: Me
     for label in metadata.labels:
         console.print(Text(f"This recording is {printable(label)}.", style="bold yellow"))
     console.print(facts_table(str(file), _recording_facts(size, rows, metadata)))
-    console.print(facts_table("Rows by kind", [(kind, f"{count:,}") for kind, count in kinds.items()]))
+    counts = [(kind, f"{count:,}") for kind, count in kinds.items()]
+    console.print(facts_table("Rows by kind", counts or [("none", "the trace holds no row")]))
     console.print(facts_table("Environment", _environment_facts(metadata)))
     processes = [fact for process in metadata.collector.processes for fact in _process_facts(process)]
     console.print(facts_table("Processes", processes or [("none", "no process made a CUDA driver call")]))
@@ -106,7 +114,7 @@ def _environment_facts(metadata: Metadata) -> list[tuple[str, str]]:
         ("NVLink encryption", security.nvlink_encryption),
         ("multi-GPU mode", security.multi_gpu_mode),
         ("TEE", security.tee),
-        ("GPU", hardware.gpu_model and f"{hardware.gpus or '?'} × {hardware.gpu_model}"),
+        ("GPU", hardware.gpu_model and _gpus(hardware, metadata.environment_variables)),
         ("driver", software.driver and f"{software.driver}, CUDA {software.cuda or 'not known'}"),
         ("CPU", hardware.cpu_model and f"{hardware.cpu_model}, {hardware.cpus or '?'} logical CPUs"),
         ("host", metadata.recording.host),
@@ -116,6 +124,17 @@ def _environment_facts(metadata: Metadata) -> list[tuple[str, str]]:
     rows.append(("packages", ", ".join(f"{k} {v}" for k, v in versions.items()) or "not known"))
     known, total = _known_fields(metadata)
     return [*rows, ("acceptance table", f"{known} of {total} fields known; fill the rest with record --set")]
+
+
+def _gpus(hardware: Hardware, variables: Mapping[str, str]) -> str:
+    """Returns the GPUs of the machine, and how many of them the program could use."""
+    from cctrace.collectors.environment.variables import visible_gpus  # noqa: PLC0415
+
+    text = f"{hardware.gpus or '?'} × {hardware.gpu_model}"
+    visible = None if hardware.gpus is None else visible_gpus(variables, hardware.gpus)
+    if visible is None or len(visible) == hardware.gpus:
+        return text
+    return f"{text} ({len(visible)} visible to the program)"
 
 
 def _known_fields(metadata: Metadata) -> tuple[int, int]:
@@ -133,7 +152,7 @@ def _process_facts(process: Process) -> list[tuple[str, str]]:
     if process.torn_bytes:
         facts.append(f"torn at the end: {process.torn_bytes} bytes")
     facts += [f"recording costs {cost:.0f} ns ({what})" for what, cost in process.tax_ns.items()]
-    facts += [f"{key}: {value}" for key, value in process.state.items()]
+    facts += [f"{key}: {value}" for key, value in process.state.items() if value not in _NOTHING]
     head = f"{process.name or 'name not known'}, {process.records:,} rows"
     return [(f"pid {process.pid}", head), *(("", fact) for fact in facts)]
 

@@ -44,6 +44,8 @@ DENIED: Final = (
 """A name with one of these words is never stored, even if `ALLOWED` would let it pass."""
 _DENIED_ENDING: Final = "_PASS"
 
+VISIBLE_DEVICES: Final = "CUDA_VISIBLE_DEVICES"
+
 MAX_VALUE_CHARACTERS: Final = 1000
 """Longer values are cut: settings are short, and metadata is read with every trace."""
 
@@ -59,3 +61,25 @@ def is_stored(name: str) -> bool:
 def stored_variables(variables: Mapping[str, str]) -> dict[str, str]:
     """Returns those variables of an environment that are stored, sorted by name."""
     return {name: variables[name][:MAX_VALUE_CHARACTERS] for name in sorted(variables) if is_stored(name)}
+
+
+def visible_gpus(variables: Mapping[str, str], gpus: int) -> tuple[str, ...] | None:
+    """Returns the GPUs that `CUDA_VISIBLE_DEVICES` leaves to a program, as it names them; None if all.
+
+    As the CUDA Programming Guide describes it: a list of indices, or of (beginnings of) UUIDs, that ends at
+    the first entry which names no GPU.
+
+    Args:
+        variables: an environment.
+        gpus: GPUs of the machine.
+    """
+    if VISIBLE_DEVICES not in variables:
+        return None
+    visible: list[str] = []
+    for entry in variables[VISIBLE_DEVICES].split(","):
+        name = entry.strip()
+        is_index = name.isascii() and name.isdigit() and int(name) < gpus
+        if not is_index and not name.startswith(("GPU-", "MIG-")):
+            break
+        visible.append(name)
+    return tuple(visible)
