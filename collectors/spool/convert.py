@@ -8,8 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
+
 from cctrace import __version__
 from cctrace.collectors.spool.counters import COUNTERS_NAME, counter_tables
+from cctrace.collectors.spool.derived import RowWatch, fill_derived
 from cctrace.collectors.spool.facts import clock_pairs, cupti_ran, process_facts
 from cctrace.collectors.spool.index import build_index
 from cctrace.collectors.spool.lanes import Lanes
@@ -86,17 +89,23 @@ def convert(
     spools, skipped = _open_spools(folder)
     metadata, notes = read_recording(folder)
     work = _Work(sum(len(spool.records) for spool in spools), progress)
-    lanes = Lanes()
+    lanes, watch = Lanes(), RowWatch()
     with TraceWriter(output, force=force) as writer:
         with BackgroundWriter(writer) as background:
             tables, unreadable = counter_tables(folder, lanes)
             for table in tables:
+                watch.look_at_counters(table)
                 background.write(table)
-            parts = _write_processes(spools, lanes, step_pattern(metadata), background, work)
+
+            def write(rows: pa.Table) -> None:
+                watch.look(rows)
+                background.write(rows)
+
+            parts = _write_processes(spools, lanes, step_pattern(metadata), write, work)
         notes += tuple(f"{text}" for text in skipped)
         if unreadable:
             notes += (f"{unreadable} lines of {COUNTERS_NAME} could not be read",)
-        metadata = _complete(metadata, notes, lanes, parts)
+        metadata = fill_derived(_complete(metadata, notes, lanes, parts), watch)
         writer.finish(metadata)
         work.done()
         rows = writer.rows_written
@@ -168,7 +177,7 @@ def _try_open(path: Path) -> SpoolFile | str:
 
 
 def _write_processes(
-    spools: list[SpoolFile], lanes: Lanes, pattern: str, writer: BackgroundWriter, work: _Work
+    spools: list[SpoolFile], lanes: Lanes, pattern: str, write: Callable[[pa.Table], None], work: _Work
 ) -> _Parts:
     processes: list[Process] = []
     gpu_clocks: list[GpuClock] = []
@@ -178,7 +187,7 @@ def _write_processes(
     for spool in spools:
         index = build_index(spool, work.add)
         rows = ProcessRows(spool, index, lanes, numbers.setdefault(spool.pid, ProcessNumbers()), pattern)
-        count = rows.write(writer.write, work.add)
+        count = rows.write(write, work.add)
         processes.append(process_facts(spool, index, count, rows.replays.unmatched))
         gpu_clocks += rows.replays.clocks
         pairs += clock_pairs(spool, index)
