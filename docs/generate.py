@@ -1,4 +1,4 @@
-"""Writes the generated parts of docs/: pictures of the terminal output on shipped traces.
+"""Writes the generated parts of docs/: pictures of the terminal output on shipped traces, and tables of the format.
 
 Run it after a change of the output or of the traces: `make docs`.
 """
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+import trace_tables
 from rich.console import Console
 
 from cctrace.analyzers.diff import compare
@@ -49,7 +50,8 @@ def picture(name: str, title: str, show: Callable[[Console], None]) -> None:
 
 
 def main() -> int:
-    """Draws the pictures that README and docs show."""
+    """Draws the pictures that README and docs show, and fills in the tables of docs/trace-format.md."""
+    trace_tables.main()
     # Paths are printed as given; relative ones keep the pictures the same everywhere.
     on = SAMPLES.relative_to(Path.cwd()) / "server-graph-overlap-emulated.parquet"
     off = SAMPLES.relative_to(Path.cwd()) / "server-graph-overlap-off.parquet"
