@@ -1,4 +1,4 @@
-"""Writes the generated parts of docs/: pictures of the terminal output on shipped traces, and tables of the format.
+"""Writes the generated parts of docs/: pictures of the terminal output, and tables of the trace format.
 
 Run it after a change of the output or of the traces: `make docs`.
 """
