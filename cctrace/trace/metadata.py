@@ -102,7 +102,9 @@ class GpuClock:
     kept: int = described("readings that were tight enough to use", default=0)
     drift_ppm: float | None = described("rate of the GPU clock against CLOCK_MONOTONIC", unit="ppm")
     drift_source: str | None = described("what the rate was taken from", choices=("readings", "launches"))
-    residual_ns: float | None = described("median distance of a kept reading from the mapping", unit="ns")
+    residual_ns: float | None = described(
+        "median distance of a kept reading from the mapping; null if there are too few to show one", unit="ns"
+    )
     moved_ns: int = described(
         "what was added to all times because runs seemed to begin before their launches", unit="ns", default=0
     )

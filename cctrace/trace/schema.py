@@ -28,12 +28,12 @@ KINDS: Final = {
     "memset": "GPU: one memset (CUPTI)",
     "sync": "GPU synchronization as CUPTI saw it",
     "overhead": "time that the profiler or the driver spent on itself (CUPTI)",
-    "collective": "one collective operation",
+    "collective": "one collective operation (reserved: nothing writes it yet)",
     "range": "a named range of host time (NVTX), or of GPU time around a sampled eager step (stamps)",
     "step": "one scheduler iteration, marked by the engine",
     "crypto": "confidential-computing key rotation (CUPTI)",
     "counter": "one sample of a counter (NVML)",
-    "clock": "one reading of two clocks together",
+    "clock": "one reading of two clocks together (reserved: clock readings are in the metadata)",
 }
 """Values of the column `kind`."""
 
@@ -94,7 +94,7 @@ SOURCES: Final = {
     "hook": "marks set through cctrace's own hook",
     "nvml": "NVML, sampled by the recorder",
     "recorder": "the recorder itself",
-    "imported": "another tool's file",
+    "imported": "another tool's file (reserved: nothing writes it yet)",
 }
 """Values of the column `source`: who saw the row."""
 

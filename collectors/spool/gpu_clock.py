@@ -39,8 +39,9 @@ MAX_RATE: Final = 500e-6
 class ClockMap:
     """Support points of the mapping; between them linear, outside with the overall rate.
 
-    `rate` is None while all readings lie close together. `origin` is the GPU time of the first reading, and
-    `origin_offset` that minus CLOCK_MONOTONIC; `gpu_ns` and `offset_ns` are relative to them.
+    `rate` is None while all readings lie close together, `residual_ns` while there are no more readings than
+    the mapping needs. `origin` is the GPU time of the first reading, and `origin_offset` that minus
+    CLOCK_MONOTONIC; `gpu_ns` and `offset_ns` are relative to them.
     """
 
     gpu_ns: npt.NDArray[np.float64]
@@ -50,7 +51,7 @@ class ClockMap:
     origin_offset: int
     readings: int
     kept: int
-    residual_ns: float
+    residual_ns: float | None
     rate_source: str | None = None
     moved_ns: int = 0
 
@@ -113,7 +114,6 @@ def fit_clock(
         near = gap[tight] == gap[tight].min()
     at, offset, residual = at[near], offset[near], residual[near]
     points, values = _support(at, residual, rate or 0.0)
-    fitted = np.interp(at, points, values)
     return ClockMap(
         gpu_ns=points,
         offset_ns=values,
@@ -122,9 +122,23 @@ def fit_clock(
         origin_offset=origin_offset,
         readings=len(monotonic_ns),
         kept=len(at),
-        residual_ns=float(np.median(np.abs(offset - fitted))),
+        residual_ns=_residual(at, offset, points, values, rate_known=rate is not None),
         rate_source=None if rate is None else "readings",
     )
+
+
+def _residual(
+    at: npt.NDArray[np.float64],
+    offset: npt.NDArray[np.float64],
+    points: npt.NDArray[np.float64],
+    values: npt.NDArray[np.float64],
+    *,
+    rate_known: bool,
+) -> float | None:
+    """Median distance of the readings from the mapping, ns; None if it must go through all of them."""
+    if len(at) <= len(points) + rate_known:
+        return None
+    return float(np.median(np.abs(offset - np.interp(at, points, values))))
 
 
 def _windows(at: npt.NDArray[np.float64]) -> list[npt.NDArray[np.intp]]:

@@ -143,7 +143,7 @@ def _described(clock: ClockMap, pid: int, device: int) -> GpuClock:
         kept=clock.kept,
         drift_ppm=None if clock.drift_ppm is None else round(clock.drift_ppm, 4),
         drift_source=clock.rate_source,
-        residual_ns=round(clock.residual_ns, 1),
+        residual_ns=None if clock.residual_ns is None else round(clock.residual_ns, 1),
         moved_ns=clock.moved_ns,
     )
 

@@ -205,6 +205,30 @@ def test_stamps_without_a_clock_give_no_row(to_trace: Convert) -> None:
     assert unmatched(converted) == {"stamps without a clock reading": 2}
 
 
+@pytest.mark.parametrize(
+    ("at_s", "shown"),
+    [
+        ([0], False),
+        ([0, 0.01], True),  # no rate: their middle is the mapping
+        ([0, 10], False),  # a line through two points
+        ([0, 40], False),
+        ([0, 20, 40], False),  # a support point each
+        ([0, 5, 10], True),
+    ],
+)
+def test_a_residual_is_only_given_where_readings_can_show_one(at_s: list[float], shown: bool) -> None:
+    host = (T + np.array(at_s) * 1e9).astype(np.uint64)
+    noise = np.array([0, 700, 100], dtype=np.uint64)[: len(at_s)]
+    clock = fit_clock(host, host + np.uint64(GPU_OFFSET) + noise, np.full(len(at_s), 20_000, dtype=np.uint64))
+    assert clock is not None
+    assert clock.kept == len(at_s)
+    if shown:
+        assert clock.residual_ns is not None
+        assert 0 < clock.residual_ns < 700
+    else:
+        assert clock.residual_ns is None
+
+
 def test_the_clock_map_follows_drift_and_ignores_bad_readings() -> None:
     rng = np.random.default_rng(3)
     host = T + np.arange(300) * 10**9 + rng.integers(0, 10**7, 300)
