@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
 from cctrace.errors import UnusableInputError
+
+if TYPE_CHECKING:
+    from cctrace.collectors.record.settings import EmulatedCosts, RecordSettings
 
 _SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(i?B?)", re.IGNORECASE)
 _POWERS: Final = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
@@ -145,19 +148,10 @@ def record(
 
     # First of all: the libraries below start threads, which would otherwise receive the signals instead.
     mask = signals.block_signals()
-    from cctrace.collectors.environment.sampler import MAX_HZ, MIN_HZ  # noqa: PLC0415
-    from cctrace.collectors.record import session, settings  # noqa: PLC0415
+    from cctrace.collectors.record import settings  # noqa: PLC0415
     from cctrace.collectors.record.control import Window  # noqa: PLC0415
-    from cctrace.collectors.record.variables import GPU_MODES  # noqa: PLC0415
-    from cctrace.profiles import parse_emulation  # noqa: PLC0415
-    from cctrace.terminal import progress, say  # noqa: PLC0415
 
-    if gpu not in GPU_MODES:
-        raise UnusableInputError(f"--gpu {gpu!r}: choose one of {', '.join(GPU_MODES)}")
-    if counters_hz != 0 and not MIN_HZ <= counters_hz <= MAX_HZ:
-        raise UnusableInputError(f"--counters-hz {counters_hz:g}: give 0, or {MIN_HZ:g} to {MAX_HZ:g}")
-    if emulate_set and emulate is None:
-        raise UnusableInputError("--emulate-set needs --emulate PROFILE")
+    _check_choices(gpu, counters_hz)
     wanted = settings.RecordSettings(
         command=tuple(command),
         output=output if output is not None else settings.default_output(command),
@@ -171,11 +165,39 @@ def record(
         ),
         gpu_mode=gpu,
         step_patterns=tuple(step or ()),
-        emulation=None if emulate is None else parse_emulation(emulate, emulate_set or ()),
+        emulation=_emulation(emulate, emulate_set or []),
         known=settings.known_metadata(label, assignments or ()),
         counters_hz=counters_hz,
         results=results,
     )
+    _run(wanted, mask)
+
+
+def _check_choices(gpu: str, counters_hz: float) -> None:
+    from cctrace.collectors.environment.sampler import MAX_HZ, MIN_HZ  # noqa: PLC0415
+    from cctrace.collectors.record.variables import GPU_MODES  # noqa: PLC0415
+
+    if gpu not in GPU_MODES:
+        raise UnusableInputError(f"--gpu {gpu!r}: choose one of {', '.join(GPU_MODES)}")
+    if counters_hz != 0 and not MIN_HZ <= counters_hz <= MAX_HZ:
+        raise UnusableInputError(f"--counters-hz {counters_hz:g}: give 0, or {MIN_HZ:g} to {MAX_HZ:g}")
+
+
+def _emulation(profile: str | None, costs: list[str]) -> EmulatedCosts | None:
+    from cctrace.profiles import parse_emulation  # noqa: PLC0415
+
+    if profile is not None:
+        return parse_emulation(profile, costs)
+    if costs:
+        raise UnusableInputError("--emulate-set needs --emulate PROFILE")
+    return None
+
+
+def _run(wanted: RecordSettings, mask: set[int]) -> NoReturn:
+    """Records, and ends as the command has ended."""
+    from cctrace.collectors.record import session, signals  # noqa: PLC0415
+    from cctrace.terminal import progress, say  # noqa: PLC0415
+
     try:
         outcome = session.record(wanted, mask=mask, say=say, progress=lambda: progress("writing the trace"))
     except signals.Interrupted as interrupted:

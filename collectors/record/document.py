@@ -51,34 +51,12 @@ def start_document(
         packages: what the program will import.
         variables: the environment that the program would have without being recorded.
     """
-    window = settings.window
-    monotonic, realtime = clock_pair()
+    pair = clock_pair()
     emulation = settings.emulation
-    labels = [
-        word
-        for word, holds in (
-            ("emulated", emulation is not None),
-            (DEVTOOLS, snapshot.confidential.cc_mode == DEVTOOLS),
-        )
-        if holds
-    ]
-    started = datetime.fromtimestamp(realtime / 1e9, timezone.utc).astimezone()
     return replace(
         settings.known,
         created_by=f"cctrace {__version__}",
-        recording=Recording(
-            command=tuple(redact_command(settings.command)),
-            started_at=started.isoformat(timespec="milliseconds"),
-            start_ns=monotonic,
-            window={
-                "delay_s": window.delay_s,
-                "duration_s": window.duration_s,
-                "steps": window.steps,
-                "max_bytes": window.max_bytes,
-            },
-            step_pattern=";".join(settings.step_patterns) or None,
-            host=platform.node() or None,
-        ),
+        recording=_recording(settings, *pair),
         acceptance=fill_acceptance(settings.known.acceptance, snapshot, packages),
         environment_variables={
             name: redact_text(value) for name, value in stored_variables(variables).items()
@@ -89,11 +67,34 @@ def start_document(
             # Whether CUPTI, if it was asked for, works in the program is known when that has run.
             timing=None if settings.gpu_mode in CUPTI_MODES else "undisturbed",
         ),
-        clock=Clock(pairs=((monotonic, realtime),)),
+        clock=Clock(pairs=(pair,)),
         emulation=None if emulation is None else _emulation(emulation.to_json()),
-        labels=tuple(labels),
+        labels=_labels(emulated=emulation is not None, cc_mode=snapshot.confidential.cc_mode),
         extra={**settings.known.extra, ENVIRONMENT_KEY: {"start": _state(snapshot)}},
     )
+
+
+def _recording(settings: RecordSettings, monotonic_ns: int, realtime_ns: int) -> Recording:
+    window = settings.window
+    started = datetime.fromtimestamp(realtime_ns / 1e9, timezone.utc).astimezone()
+    return Recording(
+        command=tuple(redact_command(settings.command)),
+        started_at=started.isoformat(timespec="milliseconds"),
+        start_ns=monotonic_ns,
+        window={
+            "delay_s": window.delay_s,
+            "duration_s": window.duration_s,
+            "steps": window.steps,
+            "max_bytes": window.max_bytes,
+        },
+        step_pattern=";".join(settings.step_patterns) or None,
+        host=platform.node() or None,
+    )
+
+
+def _labels(*, emulated: bool, cc_mode: str | None) -> tuple[str, ...]:
+    wanted = (("emulated", emulated), (DEVTOOLS, cc_mode == DEVTOOLS))
+    return tuple(label for label, holds in wanted if holds)
 
 
 def end_document(

@@ -20,6 +20,8 @@ STAMP_EVERY: Final = 16
 step."""
 
 _STEP_SEPARATOR: Final = ";"
+_CUDA_INJECTION: Final = "CUDA_INJECTION64_PATH"
+_NVTX_INJECTION: Final = "NVTX_INJECTION64_PATH"
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,31 @@ def child_environment(
     Raises:
         UnusableInputError: a setting of the user and one of ours exclude each other.
     """
+    _check(base, gpu_mode, step_patterns)
+    variables = dict(base)
+    variables["CCTRACE_SPOOL"] = str(spool)
+    variables["CCTRACE_LIBRARY"] = str(library)
+    variables["CCTRACE_GPU"] = gpu_mode
+    variables.setdefault("CCTRACE_KERNEL_NAMES", "1")
+    variables.setdefault("CCTRACE_STAMP_EVERY", str(STAMP_EVERY))
+    existing = base.get("LD_PRELOAD", "")
+    variables["LD_PRELOAD"] = f"{library}:{existing}" if existing else str(library)
+    _set_or_drop(variables, "CCTRACE_STEP_PATTERN", _STEP_SEPARATOR.join(step_patterns))
+    _set_or_drop(variables, "CCTRACE_EMULATE", emulation or "")
+    if gpu_mode in CUPTI_MODES:
+        variables[_CUDA_INJECTION] = str(library)
+        if libcupti is not None:
+            variables.setdefault(LIBCUPTI_VARIABLE, str(libcupti))
+    other = base.get(_NVTX_INJECTION)
+    if other:
+        stays = f"{_NVTX_INJECTION} is already set ({other}) and stays"
+        return ChildEnvironment(variables, (f"{stays}: the program's NVTX labels are not recorded",))
+    variables[_NVTX_INJECTION] = str(library)
+    return ChildEnvironment(variables, ())
+
+
+def _check(base: Mapping[str, str], gpu_mode: str, step_patterns: Sequence[str]) -> None:
+    """Raises `UnusableInputError` where a setting of the user and one of ours exclude each other."""
     bad = next((pattern for pattern in step_patterns if not pattern or _STEP_SEPARATOR in pattern), None)
     if bad is not None:
         raise UnusableInputError(
@@ -63,36 +90,12 @@ def child_environment(
         raise UnusableInputError(
             "this shell is itself recorded by cctrace (CCTRACE_SPOOL is set); recordings cannot be nested"
         )
-    variables = dict(base)
-    notes: list[str] = []
-    variables["CCTRACE_SPOOL"] = str(spool)
-    variables["CCTRACE_LIBRARY"] = str(library)
-    variables["CCTRACE_GPU"] = gpu_mode
-    variables["CCTRACE_KERNEL_NAMES"] = base.get("CCTRACE_KERNEL_NAMES", "1")
-    variables["CCTRACE_STAMP_EVERY"] = base.get("CCTRACE_STAMP_EVERY", str(STAMP_EVERY))
-    existing = base.get("LD_PRELOAD", "")
-    variables["LD_PRELOAD"] = f"{library}:{existing}" if existing else str(library)
-    _set_or_drop(variables, "CCTRACE_STEP_PATTERN", _STEP_SEPARATOR.join(step_patterns))
-    _set_or_drop(variables, "CCTRACE_EMULATE", emulation or "")
-    if gpu_mode in CUPTI_MODES:
-        other = base.get("CUDA_INJECTION64_PATH")
-        if other:
-            raise UnusableInputError(
-                f"CUDA_INJECTION64_PATH is already set ({other}): another tool wants the place that "
-                f"--gpu {gpu_mode} needs. Unset it, or record with --gpu stamps"
-            )
-        variables["CUDA_INJECTION64_PATH"] = str(library)
-        if libcupti is not None:
-            variables.setdefault(LIBCUPTI_VARIABLE, str(libcupti))
-    other = base.get("NVTX_INJECTION64_PATH")
+    other = base.get(_CUDA_INJECTION) if gpu_mode in CUPTI_MODES else None
     if other:
-        notes.append(
-            f"NVTX_INJECTION64_PATH is already set ({other}) and stays: the program's NVTX labels are not "
-            "recorded"
+        raise UnusableInputError(
+            f"{_CUDA_INJECTION} is already set ({other}): another tool wants the place that "
+            f"--gpu {gpu_mode} needs. Unset it, or record with --gpu stamps"
         )
-    else:
-        variables["NVTX_INJECTION64_PATH"] = str(library)
-    return ChildEnvironment(variables, tuple(notes))
 
 
 def _set_or_drop(variables: dict[str, str], name: str, value: str) -> None:
