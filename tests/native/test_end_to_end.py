@@ -129,3 +129,21 @@ def test_a_refusal_of_cupti_is_in_the_metadata(commands: Commands) -> None:
     assert "no GPU rows" in said
     assert (trace.metadata.labels, trace.metadata.collector.timing) == ((), "undisturbed")
     assert counts(trace)["submit", "kernel"] == 5 * STEPS
+
+
+def test_tolls_are_found_where_cupti_was_refused(commands: Commands) -> None:
+    """As in production CC: nothing slowed the host calls, so nothing is withheld."""
+    commands.record("off.parquet", "--gpu", "nodes", MOCK_CUPTI="cc41")
+    tolls = ("--emulate", "b200-tdx:launch", "--emulate-set", "kernel_us=200")
+    commands.record("on.parquet", "--gpu", "nodes", *tolls, MOCK_CUPTI="cc41")
+    result = commands.json("diff", str(commands.folder / "on.parquet"), str(commands.folder / "off.parquet"))
+    found = {row["category"]: row["toll_us"] for row in result["account"]["tolls"]}
+    assert found["kernel"] == pytest.approx(200, rel=0.05)
+
+
+def test_the_acceptance_table_holds_what_the_rows_tell(commands: Commands) -> None:
+    trace, _ = commands.record("off.parquet")
+    acceptance, recording = trace.metadata.acceptance, trace.metadata.recording
+    assert (acceptance.scale.hosts, acceptance.scale.ranks) == (1, 1)
+    first = trace.frame(["start_ns"], kinds="step")["start_ns"].min()
+    assert acceptance.life_cycle.startup_s == pytest.approx((first - recording.start_ns) / 1e9, abs=1e-3)
