@@ -60,6 +60,7 @@ def run_process() -> Callable[..., subprocess.CompletedProcess[str]]:
     def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "cctrace.cli", *map(str, arguments)],
+            cwd="/",  # here `cctrace` would be the folder, a part of the package only
             capture_output=True,
             text=True,
             timeout=120,

@@ -234,7 +234,7 @@ def test_a_reader_that_leaves_early_is_no_failed_check(
     os.close(reading)
     try:
         done = subprocess.run(
-            arguments, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=120, check=False
+            arguments, cwd="/", stdout=writing, stderr=subprocess.PIPE, text=True, timeout=120, check=False
         )
     finally:
         os.close(writing)

@@ -48,7 +48,13 @@ class Commands:
         """One command."""
         command = [sys.executable, "-m", "cctrace", *arguments]
         return subprocess.run(
-            command, env=self.env | env, capture_output=True, text=True, check=False, timeout=120
+            command,
+            cwd=self.folder,
+            env=self.env | env,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
         )
 
     def record(self, name: str, *options: str, **env: str) -> tuple[Any, str]:

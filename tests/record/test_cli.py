@@ -34,7 +34,7 @@ def test_help_loads_nothing_heavy(environment: dict[str, str]) -> None:
         "print(sorted({'numpy', 'pandas', 'pyarrow', 'pynvml', 'jsonschema'} & set(sys.modules)))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code], cwd="/", env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout == "[]\n"
 
@@ -88,6 +88,7 @@ def test_a_crash_of_our_own_leaves_a_traceback(environment: dict[str, str]) -> N
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
+        cwd="/",
         env=environment,
         capture_output=True,
         text=True,

@@ -36,6 +36,7 @@ def collector(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _run(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
+        cwd="/",
         env=environment,
         capture_output=True,
         text=True,

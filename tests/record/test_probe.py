@@ -216,6 +216,7 @@ def test_the_helper_loads_nothing_heavy(cctrace) -> None:
     program = "import sys, cctrace.collectors.environment.probe; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program],
+        cwd=cctrace.folder,
         env=cctrace.environment,
         capture_output=True,
         text=True,
