@@ -69,6 +69,8 @@ class TraceWriter:
                 compression_level=COMPRESSION_LEVEL,
                 use_dictionary=[name for name in SCHEMA.names if name not in _DELTA],
                 column_encoding=dict.fromkeys(_DELTA, "DELTA_BINARY_PACKED"),
+                write_statistics=list(_STATISTICS),
+                write_batch_size=_WRITE_BATCH_ROWS,
                 sorting_columns=[pq.SortingColumn(SCHEMA.get_field_index(name)) for name in _SORTED_BY],
             )
 
