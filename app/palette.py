@@ -16,10 +16,6 @@ CAUSE_COLOURS: Final = {
 }
 """Cause → colour, for every output."""
 
-OFF_COLOUR: Final = "#56B4E9"
-"""The arm with confidential computing off."""
-ON_COLOUR: Final = "#CC79A7"
-"""The arm with confidential computing on."""
 WARNING_COLOUR: Final = "#E69F00"
 HEADING_STYLE: Final = "bold"
 FAINT_STYLE: Final = "dim"

@@ -33,8 +33,6 @@ enum class Shape : uint8_t {
   set_2d_32,
 };
 
-constexpr bool is_copy(Shape s) { return s >= Shape::copy_h2d && s <= Shape::copy_3d_batch; }
-
 struct Call {
   uint64_t stream = 0;
   uint64_t object = 0;

@@ -109,9 +109,6 @@ CUresult record_call(const Api& api, bool per_thread, F real, A... arguments) {
   r.memory = c.memory;
   r.copy_kind = c.copy_kind;
   r.result = static_cast<int32_t>(result);
-  if constexpr (is_submission(kOperation)) {
-    if (state && !captured) state->last_stream = bits(stream);
-  }
   if (recorder::recording()) recorder::push(r);
   return result;
 }

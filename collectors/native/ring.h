@@ -26,8 +26,7 @@ struct ThreadState {
   ThreadState* next = nullptr;
 
   // Only its own thread touches these.
-  alignas(64) uint64_t last_stream = 0;
-  uint32_t waits = 0;
+  alignas(64) uint32_t waits = 0;
   uint32_t steps = 0;
   uint64_t eager_tag = 0;
   uint64_t eager_stream = 0;

@@ -54,11 +54,6 @@ def free_bytes(folder: Path) -> int:
     return state.f_bavail * state.f_frsize
 
 
-def spool_files(folder: Path) -> list[Path]:
-    """Returns the files that recorded processes wrote, sorted by name."""
-    return sorted(path for path in folder.iterdir() if _SPOOL_FILE.fullmatch(path.name))
-
-
 def recorded_pids(folder: Path) -> set[int]:
     """Returns the process ids that wrote a spool file."""
     return {int(match.group(1)) for path in folder.iterdir() if (match := _SPOOL_FILE.fullmatch(path.name))}

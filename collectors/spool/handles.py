@@ -53,11 +53,6 @@ class Numbering:
         self._numbers: dict[tuple[int, int], int] = {(key, 0): first + i for i, key in enumerate(reserved)}
         self._next = first + len(self._numbers)
 
-    @property
-    def next_number(self) -> int:
-        """The number that the next new object gets."""
-        return self._next
-
     def number(self, key: int, generation: int = 0) -> int:
         """The number of one object."""
         found = self._numbers.get((key, generation))
