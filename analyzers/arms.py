@@ -71,15 +71,15 @@ def arm_of(recording: Recording) -> Arm:
     return Arm(recording, process, steps, len(arms) - 1)
 
 
-def pair_classes(off: Arm, on: Arm) -> list[ClassPair]:
+def pair_classes(off: Arm, on: Arm, *, least: int = MIN_CLASS_STEPS) -> list[ClassPair]:
     """Classes of the two arms that do the same work; the first pair is the one that stands for the runs.
 
     Classes with a label are paired by it; others by the calls they hold and by the batch, where both are
-    known.
+    known. Those with fewer than `least` steady steps are left out.
     """
     pairs: list[ClassPair] = []
     taken: set[int] = set()
-    off_scopes, on_scopes = _scopes(off), _scopes(on)
+    off_scopes, on_scopes = _scopes(off, least), _scopes(on, least)
     for number, scope in sorted(off_scopes.items(), key=lambda item: -int(item[1].period_ns.sum())):
         candidates = [
             (_likeness(off.steps.classes[number], scope, on.steps.classes[other], on_scopes[other]), other)
@@ -107,9 +107,9 @@ def main_pair(off: Arm, on: Arm) -> ClassPair:
     return ClassPair(off.steps.main_class, on.steps.main_class, off_scope, on_scope, likeness)
 
 
-def _scopes(arm: Arm) -> dict[int, Scope]:
+def _scopes(arm: Arm, least: int) -> dict[int, Scope]:
     numbers = range(len(arm.steps.classes))
-    enough = [number for number in numbers if int(arm.steps.steady_of(number).sum()) >= MIN_CLASS_STEPS]
+    enough = [number for number in numbers if int(arm.steps.steady_of(number).sum()) >= least]
     return {number: typical_scope_of(arm.process.calls, arm.steps, number) for number in enough}
 
 

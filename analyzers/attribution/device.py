@@ -1,0 +1,327 @@
+"""GPU work of one arm: what each submission puts on which stream, and for how long.
+
+Rows of GPU work tell it where there are any. Elsewhere the waiting of the host tells it: a synchronization that
+was kept waiting returns when the work before it is done. The durations of the operations since the last known
+point of the stream are then the longest that are consistent with the time of each submission: work that could
+have finished earlier did. Where no wait ever shows the GPU, its time is not known and never mattered: the host
+was slower, in every mix of causes that makes the host slower still.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+import numpy as np
+
+from cctrace.analyzers.attribution.own_cost import OwnCost
+from cctrace.analyzers.attribution.rows import DeviceRows, in_microseconds
+from cctrace.analyzers.attribution.timeline import (
+    CONTEXT_SYNC,
+    EVENT_SYNC,
+    NONE,
+    STREAM_SYNC,
+    Timeline,
+)
+from cctrace.analyzers.categories import CATEGORY
+from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray
+
+DELAY_US: Final = 6.5
+"""From the begin of a submission until an idle GPU starts on it, where no row tells: 4 to 7 µs on an H200."""
+MAX_DELAY_US: Final = 20.0
+"""An idle stream starts on a submission this long after the call; one that takes longer waited for something
+that no row shows."""
+TAIL_US: Final = 20.0
+"""A wait as short as this shows the latency of the last submission, not a busy GPU."""
+COPY_US: Final = 2.0
+"""GPU time of a small copy or memset, where nothing tells: the order of a DMA's fixed cost."""
+HOST_BYTES_PER_US: Final = 50_000.0
+"""Between host and GPU: PCIe 5, 50 GB/s as recorded."""
+DEVICE_BYTES_PER_US: Final = 1_000_000.0
+"""Within the GPU: a third of an H200's memory bandwidth, as each byte is read and written."""
+SMALL_WEIGHT: Final = 0.3
+"""Weight of a copy or memset beside a kernel where one wait must be shared out among both."""
+AGREES_US: Final = 2.0
+"""Times that differ by less than this are the same: the mapping of the GPU's clock is that good."""
+
+UNKNOWN, BOUNDED, KNOWN = range(3)
+"""What is known of a duration: nothing, the longest possible, the value."""
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceWork:
+    """Operations on the GPU of one arm, in order of (stretch, stream, submission). Times in µs.
+
+    Attributes:
+        owner: operation of the timeline that submits it.
+        stretch: stretch of consecutive steps; between two of them nothing is known of a stream.
+        stream: stream.
+        kind: 0 kernel, 1 graph, 2 copy, 3 memset; positions in rows.GPU_KINDS.
+        symbol: position in `symbols`, NONE without a name.
+        begin: when it began, NaN if no row tells.
+        duration: how long it took; NaN where `state` is not KNOWN.
+        longest: longest duration that what was seen allows.
+        state: UNKNOWN, BOUNDED or KNOWN.
+        delay: from the begin of its submission until an idle stream starts on it.
+        pause: time that its stream stood still before it for no reason that a row shows.
+        symbols: words of `symbol`.
+    """
+
+    owner: IntArray
+    stretch: IntArray
+    stream: IntArray
+    kind: IntArray
+    symbol: IntArray
+    begin: FloatArray
+    duration: FloatArray
+    longest: FloatArray
+    state: IntArray
+    delay: FloatArray
+    pause: FloatArray
+    symbols: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+
+@dataclass(frozen=True)
+class _Anchor:
+    """A point in a stream at which the end of all work before it is known.
+
+    Attributes:
+        position: number of operations of the stream before it.
+        time: when they were done.
+        waited: how long something had been waiting for that; 0: nothing had, so they may have ended before.
+    """
+
+    position: int
+    time: float
+    waited: float
+
+
+def device_work(timeline: Timeline, cost: OwnCost, rows: DeviceRows, base_ns: int) -> DeviceWork:
+    """The GPU work of one arm, with all durations that its rows and waits tell."""
+    work = _submitted(timeline, rows, base_ns)
+    work = replace(work, delay=_typical_delays(work, timeline, cost))
+    duration, state, longest = work.duration.copy(), work.state.copy(), work.longest.copy()
+    for members in _queues(work):
+        fit = _Fit(work, timeline, members, duration, state, longest)
+        for anchor in _anchors(work, timeline, cost, members):
+            fit.reach(anchor)
+    small = np.isin(work.kind, (2, 3)) & (state != KNOWN)
+    duration[small] = np.minimum(_nominal(work, timeline)[small], longest[small])
+    state[small] = KNOWN
+    work = replace(work, duration=duration, state=state, longest=longest)
+    delay, pause = _latencies(work, timeline, cost)
+    return replace(work, delay=delay, pause=pause)
+
+
+def _submitted(timeline: Timeline, rows: DeviceRows, base_ns: int) -> DeviceWork:
+    """One operation for each GPU row of a submission, or one without times where it has no row."""
+    owners = np.flatnonzero(timeline.is_work)
+    correlation = timeline.correlation[owners]
+    first = np.searchsorted(rows.correlation, correlation, side="left")
+    count = np.where(
+        correlation >= 0, np.searchsorted(rows.correlation, correlation, side="right") - first, 0
+    )
+    repeat = np.maximum(count, 1)
+    owner = np.repeat(owners, repeat)
+    before = np.cumsum(repeat) - repeat
+    row = np.repeat(first - before, repeat) + np.arange(int(repeat.sum()))
+    seen = np.repeat(count > 0, repeat)
+    row = np.where(seen, row, 0)
+    blank = len(rows) == 0
+    nothing = np.full(len(owner), np.nan)
+    begin = nothing if blank else np.where(seen, in_microseconds(rows.start_ns, base_ns)[row], np.nan)
+    end = nothing if blank else np.where(seen, in_microseconds(rows.end_ns, base_ns)[row], np.nan)
+    kind, symbol = _kind_of(timeline, owner), np.where(seen, NONE, timeline.symbol[owner])
+    stream = timeline.stream[owner]
+    if not blank:
+        kind = np.where(seen, rows.kind[row], kind)
+        symbol = np.where(seen & (rows.name[row] >= 0), rows.name[row] + len(timeline.symbols), symbol)
+        stream = np.where(seen & (rows.stream[row] >= 0), rows.stream[row], stream)
+    stretch = timeline.stretch[owner]
+    order = np.lexsort((np.arange(len(owner)), timeline.start[owner], stream, stretch))
+    work = DeviceWork(
+        owner=owner,
+        stretch=stretch,
+        stream=stream,
+        kind=kind.astype(np.int64),
+        symbol=symbol.astype(np.int64),
+        begin=begin,
+        duration=end - begin,
+        longest=np.full(len(owner), np.inf),
+        state=np.where(seen, KNOWN, UNKNOWN),
+        delay=np.full(len(owner), DELAY_US),
+        pause=np.zeros(len(owner)),
+        symbols=timeline.symbols + rows.names,
+    )
+    columns = {
+        field.name: getattr(work, field.name)[order] for field in fields(DeviceWork) if field.name != "symbols"
+    }
+    return DeviceWork(**columns, symbols=work.symbols)
+
+
+def _queues(work: DeviceWork) -> list[IntArray]:
+    """Positions of the operations of each stream in each stretch."""
+    change = np.flatnonzero((np.diff(work.stream) != 0) | (np.diff(work.stretch) != 0)) + 1
+    return np.split(np.arange(len(work)), change) if len(work) else []
+
+
+def _kind_of(timeline: Timeline, owner: IntArray) -> IntArray:
+    category = timeline.category[owner]
+    kinds = (category == CATEGORY["kernel"], category == CATEGORY["graph"], category == CATEGORY["memset"])
+    return np.select(kinds, (0, 1, 3), 2)
+
+
+def _nominal(work: DeviceWork, timeline: Timeline) -> FloatArray:
+    """GPU time of copies and memsets by their size."""
+    to_host = np.isin(timeline.category[work.owner], (CATEGORY["copy h2d"], CATEGORY["copy d2h"]))
+    rate = np.where(to_host, HOST_BYTES_PER_US, DEVICE_BYTES_PER_US)
+    return COPY_US + np.maximum(timeline.bytes[work.owner], 0) / rate
+
+
+def _previous_end(work: DeviceWork) -> FloatArray:
+    """When the operation before in the stream ended, −inf for the first one, NaN if not known."""
+    end = work.begin + work.duration
+    before = np.full(len(work), -np.inf)
+    same = (work.stream[1:] == work.stream[:-1]) & (work.stretch[1:] == work.stretch[:-1])
+    before[1:] = np.where(same, end[:-1], -np.inf)
+    return before
+
+
+def _typical_delays(work: DeviceWork, timeline: Timeline, cost: OwnCost) -> FloatArray:
+    """Delay of each operation: the median where an idle stream shows it, by kind of work."""
+    latency = work.begin - timeline.start[work.owner]
+    idle = _previous_end(work) < timeline.start[work.owner]
+    shown = idle & (latency > 0) & (latency <= MAX_DELAY_US + cost.own[work.owner])
+    delay = np.full(len(work), DELAY_US)
+    for kind in range(4):
+        rows = work.kind == kind
+        samples = latency[rows & shown]
+        if len(samples):
+            delay[rows] = float(np.median(samples))
+    return delay
+
+
+def _latencies(work: DeviceWork, timeline: Timeline, cost: OwnCost) -> tuple[FloatArray, FloatArray]:
+    """(delay, pause) of each operation: as seen where the submission was what it waited for."""
+    before = _previous_end(work)
+    latency = work.begin - timeline.start[work.owner]
+    first = np.ones(len(work), np.bool_)
+    first[1:] = work.owner[1:] != work.owner[:-1]
+    stood_still = work.begin - np.maximum(before, timeline.start[work.owner] + work.delay)
+    idle = first & (work.begin > before + AGREES_US) & (latency > 0)
+    plausible = idle & (latency <= MAX_DELAY_US + cost.own[work.owner])
+    delay = np.where(plausible, latency, work.delay)
+    unexplained = (idle & ~plausible) | ~first
+    pause = np.where(unexplained & np.isfinite(before), np.nan_to_num(np.maximum(stood_still, 0.0)), 0.0)
+    return delay, pause
+
+
+def _anchors(
+    work: DeviceWork, timeline: Timeline, cost: OwnCost, members: IntArray
+) -> list[_Anchor]:
+    """All points of a stream at which something is known of its progress, in order."""
+    stream, stretch = int(work.stream[members[0]]), int(work.stretch[members[0]])
+    submitted = timeline.start[work.owner[members]]
+    visible = submitted + work.delay[members]
+    begin = work.begin[members]
+    anchors = [
+        _Anchor(position, float(begin[position]), _waited(float(begin[position] - visible[position])))
+        for position in np.flatnonzero(np.isfinite(begin)).tolist()
+        if position and not np.isfinite(begin[position - 1])
+    ]
+    waiting = np.flatnonzero(cost.waits & (timeline.stretch == stretch))
+    seen = waiting[_concerns(timeline, waiting, stream)]
+    asked = np.where(timeline.is_category(EVENT_SYNC)[seen], timeline.record[seen], seen)
+    # A copy waits for itself as well; a record and a synchronization do not come after work that begins later.
+    position = np.searchsorted(submitted, timeline.start[asked], side="left") + timeline.is_copy[seen]
+    for at, op in zip(position.tolist(), seen.tolist(), strict=True):
+        if at:
+            since = float(timeline.start[op] + cost.own[op]) if cost.exact[op] else np.inf
+            anchors.append(_Anchor(at, float(cost.done[op]), max(0.0, float(cost.done[op]) - since)))
+    return sorted(anchors, key=lambda one: (one.position, one.time))
+
+
+def _waited(longer: float) -> float:
+    return longer if longer > AGREES_US else 0.0
+
+
+def _concerns(timeline: Timeline, waiting: IntArray, stream: int) -> BoolArray:
+    """Which waiting operations wait for this stream."""
+    category, record = timeline.category[waiting], timeline.record[waiting]
+    of_event = (category == EVENT_SYNC) & (record >= 0) & (timeline.stream[record] == stream)
+    of_stream = np.isin(category, (STREAM_SYNC,)) | timeline.is_copy[waiting]
+    concerned: BoolArray = (
+        of_event | (of_stream & (timeline.stream[waiting] == stream)) | (category == CONTEXT_SYNC)
+    )
+    return concerned
+
+
+class _Fit:
+    """Walks along one stream and gives the operations without a row the longest consistent durations."""
+
+    def __init__(
+        self,
+        work: DeviceWork,
+        timeline: Timeline,
+        members: IntArray,
+        duration: FloatArray,
+        state: IntArray,
+        longest: FloatArray,
+    ) -> None:
+        self._members = members
+        self._submitted = timeline.start[work.owner[members]] + work.delay[members]
+        self._weight = np.where(np.isin(work.kind[members], (2, 3)), SMALL_WEIGHT, 1.0)
+        self._end = (work.begin + work.duration)[members]
+        self._duration, self._state, self._longest = duration, state, longest
+        self._position = 0
+        self._since = -np.inf
+
+    def reach(self, anchor: _Anchor) -> None:
+        """Uses what is known at an anchor for the operations since the last one."""
+        self._pass_known(anchor.position)
+        unknown = anchor.position > self._position
+        if unknown:
+            self._share_out(np.arange(self._position, anchor.position), anchor)
+            self._position = anchor.position
+        if anchor.waited:
+            self._since = anchor.time
+        elif unknown:
+            self._since = -np.inf
+
+    def _pass_known(self, until: int) -> None:
+        """Moves on behind the last operation with a row."""
+        known = np.flatnonzero(np.isfinite(self._end[self._position : until]))
+        if len(known):
+            last = self._position + int(known[-1])
+            self._since, self._position = float(self._end[last]), last + 1
+
+    def _share_out(self, rows: IntArray, anchor: _Anchor) -> None:
+        fixed = np.where(self._state[self._members[rows]] == KNOWN, self._duration[self._members[rows]], 0.0)
+        free = self._state[self._members[rows]] != KNOWN
+        if not free.any():
+            return
+        weight = np.where(free, self._weight[rows], 0.0)
+        after = np.cumsum(weight[::-1])[::-1]
+        fixed_after = np.cumsum(fixed[::-1])[::-1]
+        room = anchor.time - self._submitted[rows] - fixed_after
+        with np.errstate(divide="ignore", invalid="ignore"):
+            possible = np.where(after > 0, room / after, np.inf)
+        since = anchor.time - self._since
+        per_weight = max(0.0, min(float(possible.min()), (since - fixed_after[0]) / after[0]))
+        if free[-1] and 0 < anchor.waited <= TAIL_US:
+            self._set(rows[free], per_weight * weight[free], BOUNDED)
+            self._set(rows[-1:], np.array([max(0.0, min(room[-1], since))]), KNOWN)
+            return
+        self._set(rows[free], per_weight * weight[free], KNOWN if anchor.waited else BOUNDED)
+
+    def _set(self, rows: IntArray, found: FloatArray, state: int) -> None:
+        at = self._members[rows]
+        if state == KNOWN:
+            self._duration[at] = found
+            self._state[at] = KNOWN
+        else:
+            self._longest[at] = np.minimum(self._longest[at], found)
+            self._state[at] = np.maximum(self._state[at], BOUNDED)

@@ -1,0 +1,264 @@
+"""The chosen steps of one arm as operations on host threads: what was called, when, and after what gap.
+
+Two operations are added that no call made: a *boundary* where a step of the submitting thread ends, and a
+*join* where a thread waits for another one (see `handover`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from cctrace.analyzers.arms import Arm
+from cctrace.analyzers.attribution.rows import HostRows, in_microseconds
+from cctrace.analyzers.categories import CATEGORIES, CATEGORY, COPY_CATEGORIES, category_of
+from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray
+from cctrace.trace.schema import WORK_OPERATIONS
+
+BOUNDARY: Final = len(CATEGORIES)
+"""Category of the end of a step on the submitting thread."""
+JOIN: Final = len(CATEGORIES) + 1
+"""Category of a wait for another host thread."""
+SUBMITTING: Final = 0
+"""Number of the thread that hands most work to the GPU; the length of a step is read from it."""
+NONE: Final = -1
+
+COPY_NUMBERS: Final = tuple(CATEGORY[word] for word in COPY_CATEGORIES)
+WORK_NUMBERS: Final = (*COPY_NUMBERS, *(CATEGORY[word] for word in WORK_OPERATIONS if word != "copy"))
+"""Categories that put work on the GPU."""
+EVENT_SYNC, STREAM_SYNC, CONTEXT_SYNC = (
+    CATEGORY[word] for word in ("event-sync", "stream-sync", "context-sync")
+)
+SYNC_NUMBERS: Final = (EVENT_SYNC, STREAM_SYNC, CONTEXT_SYNC)
+RECORD, STREAM_WAIT = CATEGORY["event-record"], CATEGORY["stream-wait"]
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """Operations of one arm, in order of (thread, time). Times are µs since the first chosen step.
+
+    Attributes:
+        thread: number of the thread; SUBMITTING is 0.
+        step: number of the step that the operation works for.
+        category: position in CATEGORIES, or BOUNDARY or JOIN.
+        start: begin.
+        end: end.
+        gap: host time on the thread since its operation before.
+        stream: stream, NONE if none.
+        bytes: size of a copy, NONE if none.
+        host_memory: memory kind of a copy's host side, NONE if none.
+        contract: the call waits for the GPU by its contract.
+        correlation: what joins it to GPU rows, NONE if none.
+        symbol: position in `symbols`.
+        graph: executable graph, NONE if none.
+        record: position of the event record that a synchronization or stream wait refers to, NONE if unknown.
+        partner: for a JOIN the position of the operation whose end it waits for, else NONE.
+        symbols: kernel symbols and API names.
+        threads: thread ids by number.
+    """
+
+    thread: IntArray
+    step: IntArray
+    category: IntArray
+    start: FloatArray
+    end: FloatArray
+    gap: FloatArray
+    stream: IntArray
+    bytes: IntArray
+    host_memory: IntArray
+    contract: BoolArray
+    correlation: IntArray
+    symbol: IntArray
+    graph: IntArray
+    record: IntArray
+    partner: IntArray
+    symbols: tuple[str, ...]
+    threads: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def is_category(self, *numbers: int) -> BoolArray:
+        """Mask of the operations of these categories."""
+        mask: BoolArray = np.isin(self.category, numbers)
+        return mask
+
+    @property
+    def is_work(self) -> BoolArray:
+        """Operations that put work on the GPU."""
+        return self.is_category(*WORK_NUMBERS)
+
+    @property
+    def is_copy(self) -> BoolArray:
+        """Copies."""
+        return self.is_category(*COPY_NUMBERS)
+
+    @property
+    def is_sync(self) -> BoolArray:
+        """Synchronizations: the host waits for the GPU by the call's contract."""
+        return self.is_category(*SYNC_NUMBERS)
+
+    @cached_property
+    def stretch(self) -> IntArray:
+        """Number of the stretch of consecutive chosen steps in which each operation lies."""
+        steps = np.unique(self.step)
+        number = np.concatenate(([0], np.cumsum(np.diff(steps) > 1))) if len(steps) else steps
+        return np.asarray(number[np.searchsorted(steps, self.step)], np.int64)
+
+    def taken(self, rows: IntArray) -> Timeline:
+        """The operations at these positions; references to those left out become NONE."""
+        moved = np.full(len(self) + 1, NONE, np.int64)
+        moved[rows] = np.arange(len(rows))
+        columns = {name: getattr(self, name)[rows] for name in COLUMNS}
+        columns["record"], columns["partner"] = moved[columns["record"]], moved[columns["partner"]]
+        return replace(self, **columns)
+
+    def with_rows(self, added: dict[str, Any]) -> Timeline:
+        """The operations with further ones behind them; `taken` brings them into order.
+
+        Args:
+            added: columns of the further operations; those missing are NONE, zero or False.
+        """
+        count = len(added["start"])
+        columns = {}
+        for name in COLUMNS:
+            old = getattr(self, name)
+            blank = np.zeros(count, old.dtype) if old.dtype.kind in "fb" else np.full(count, NONE, old.dtype)
+            columns[name] = np.concatenate((old, np.asarray(added.get(name, blank), old.dtype)))
+        return replace(self, **columns)
+
+
+COLUMNS: Final = tuple(field.name for field in fields(Timeline) if field.name not in ("symbols", "threads"))
+"""The fields of a timeline with one element per operation."""
+
+
+def timeline_of(arm: Arm, rows: HostRows, chosen: IntArray, base_ns: int) -> Timeline:
+    """The operations of the chosen steps of one arm, without joins.
+
+    Args:
+        arm: the arm.
+        rows: host calls of the windows around the chosen steps.
+        chosen: numbers of the steps, sorted.
+        base_ns: time that becomes zero.
+    """
+    calls = rows.calls
+    own = ~np.isin(calls.tid, arm.steps.other_loops)
+    calls, ref, correlation = calls.pick(own), rows.ref[own], rows.correlation[own]
+    threads = _threads(calls.tid, arm.steps.submitting_tid)
+    number_of = {tid: number for number, tid in enumerate(threads)}
+    start = in_microseconds(calls.start_ns, base_ns)
+    category = category_of(calls)
+    timeline = Timeline(
+        thread=np.array([number_of[tid] for tid in calls.tid.tolist()], np.int64),
+        step=_step_at(calls.start_ns, arm, chosen),
+        category=category,
+        start=start,
+        end=start + calls.duration_ns / 1e3,
+        gap=np.zeros(len(calls)),
+        stream=calls.stream.astype(np.int64),
+        bytes=calls.bytes.astype(np.int64),
+        host_memory=calls.host_memory.astype(np.int64),
+        contract=calls.blocking & np.isin(category, (*COPY_NUMBERS, *SYNC_NUMBERS)),
+        correlation=correlation.astype(np.int64),
+        symbol=calls.symbol.astype(np.int64),
+        graph=calls.graph_id.astype(np.int64),
+        record=_records(category, ref, start),
+        partner=np.full(len(calls), NONE, np.int64),
+        symbols=calls.symbols,
+        threads=threads,
+    )
+    timeline = replace(timeline, step=_steps_of_jobs(timeline))
+    timeline = _with_boundaries(timeline, arm, chosen, base_ns)
+    timeline = replace(timeline, gap=_gaps(timeline, arm, chosen, base_ns))
+    return timeline.taken(np.flatnonzero(np.isin(timeline.step, chosen)))
+
+
+def _threads(tid: IntArray, submitting: int) -> tuple[int, ...]:
+    """Thread ids, the submitting one first, the others by number of calls."""
+    found, counts = np.unique(tid, return_counts=True)
+    others = [int(one) for one in found[np.argsort(-counts, kind="stable")] if one != submitting]
+    return (submitting, *others)
+
+
+def _step_at(time_ns: IntArray, arm: Arm, chosen: IntArray) -> IntArray:
+    """Number of the step in which each time lies, whether chosen or not; NONE outside of all steps."""
+    step = np.searchsorted(arm.steps.start_ns, time_ns, side="right") - 1
+    inside = (step >= 0) & (time_ns < arm.steps.end_ns[np.maximum(step, 0)])
+    return np.where(inside, step, NONE)
+
+
+def _records(category: IntArray, ref: IntArray, start: FloatArray) -> IntArray:
+    """For synchronizations and stream waits the last record of the same event before them."""
+    found = np.full(len(category), NONE, np.int64)
+    records = np.flatnonzero((category == RECORD) & (ref >= 0))
+    refers = np.flatnonzero(np.isin(category, (EVENT_SYNC, STREAM_WAIT)) & (ref >= 0))
+    if not len(records) or not len(refers):
+        return found
+    # Records and references in one order of (event, time): the last record before a reference is its own.
+    both = np.concatenate((records, refers))
+    is_record = np.arange(len(both)) < len(records)
+    order = np.lexsort((start[both], ref[both]))
+    latest = np.maximum.accumulate(np.where(is_record[order], np.arange(len(order)), NONE))
+    candidate = both[order[np.maximum(latest, 0)]]
+    own = ~is_record[order] & (latest >= 0) & (ref[candidate] == ref[both[order]])
+    found[both[order[own]]] = candidate[own]
+    return found
+
+
+def _steps_of_jobs(timeline: Timeline) -> IntArray:
+    """Steps of operations of other threads: those of the work that they wait for.
+
+    A copy-worker fetches the tokens of a step while the next one runs. From a synchronization with an event
+    that the submitting thread recorded, up to the next such one, it works for the step of that record.
+    """
+    step = timeline.step.copy()
+    record = timeline.record
+    from_main = (record >= 0) & (timeline.thread[record] == SUBMITTING) & timeline.is_category(EVENT_SYNC)
+    for thread in range(1, len(timeline.threads)):
+        rows = np.flatnonzero(timeline.thread == thread)
+        begins = np.where(from_main[rows], np.arange(len(rows)), NONE)
+        last = np.maximum.accumulate(begins) if len(rows) else begins
+        has_job = last >= 0
+        step[rows[has_job]] = timeline.step[record[rows[last[has_job]]]]
+    return step
+
+
+def _with_boundaries(timeline: Timeline, arm: Arm, chosen: IntArray, base_ns: int) -> Timeline:
+    """The operations with a boundary behind each chosen step, in order."""
+    at = in_microseconds(arm.steps.end_ns[chosen], base_ns)
+    main = timeline.thread == SUBMITTING
+    # A call that a mark cuts belongs to the step in which it begins.
+    last_end = np.full(len(arm.steps), -np.inf)
+    inside = main & (timeline.step >= 0)
+    np.maximum.at(last_end, timeline.step[inside], timeline.end[inside])
+    at = np.maximum(at, last_end[chosen])
+    count = len(chosen)
+    both = timeline.with_rows(
+        {
+            "thread": np.full(count, SUBMITTING),
+            "step": chosen,
+            "category": np.full(count, BOUNDARY),
+            "start": at,
+            "end": at,
+        }
+    )
+    is_boundary = np.arange(len(both)) >= len(timeline)
+    return both.taken(np.lexsort((is_boundary, both.start, both.thread)))
+
+
+def _gaps(timeline: Timeline, arm: Arm, chosen: IntArray, base_ns: int) -> FloatArray:
+    """Host time before each operation: since the one before it, or since the step began."""
+    before = np.full(len(timeline), np.nan)
+    same = timeline.thread[1:] == timeline.thread[:-1]
+    before[1:][same] = timeline.end[:-1][same]
+    # A stretch that was not read lies before the first call of a window: it is no host time.
+    begin = np.full(len(arm.steps) + 1, np.nan)
+    begin[chosen] = in_microseconds(arm.steps.start_ns[chosen], base_ns)
+    main = timeline.thread == SUBMITTING
+    before = np.where(main, np.fmax(before, begin[timeline.step]), before)
+    unread = ~main & (timeline.start - before > np.nanmax(arm.steps.period_ns[chosen]) / 1e3 * 2)
+    before[unread] = np.nan
+    return np.nan_to_num(np.maximum(timeline.start - before, 0.0), nan=0.0)
