@@ -1,4 +1,4 @@
-"""Two recordings, one with confidential computing: the result of `cctrace diff ON OFF`."""
+"""Calls and waiting of two recordings compared: what can be told of them without a replay."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cctrace.analyzers.graphs import Graphs, graphs_of
 from cctrace.analyzers.loading import Recording
 from cctrace.analyzers.noise import noise_of
 from cctrace.analyzers.provenance import Provenance, provenance_of
-from cctrace.analyzers.results import RESULT_FORMAT_VERSION, Result, about, microseconds, value
+from cctrace.analyzers.results import Result, about, microseconds, value
 from cctrace.analyzers.scope import Scope
 from cctrace.analyzers.spread import Spread, spread
 from cctrace.analyzers.stalls import stalls_of
@@ -76,23 +76,10 @@ class ClassComparison(Result):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shares(Result):
-    """Shares of the delta by replay: a cause's part when all causes interact."""
-
-    launch_us_per_step: float | None = value("launch toll", "µs")
-    pcie_us_per_step: float | None = value("PCIe crypto", "µs")
-    overlap_us_per_step: float | None = value("lost overlap", "µs")
-    nvlink_us_per_step: float | None = value("NVLink encryption", "µs")
-    residual_us_per_step: float | None = value("host + GPU + model error", "µs")
-    not_computed_because: str | None = value("why the shares are null")
-
-
-@dataclass(frozen=True, kw_only=True)
 class Diff(Result):
-    """Two recordings compared: what confidential computing adds to a step."""
+    """Two recordings compared by typical steps of one class: toll per call, waiting, and what else differs."""
 
-    format_version: int = value("version of this JSON")
-    headline: str = value("the sentence that matters")
+    headline: str = value("how much longer a typical step takes")
     warnings: tuple[str, ...] = value("reasons to doubt the comparison; read before the numbers")
     off: ArmResult = field(metadata=about("the arm without confidential computing"))
     on: ArmResult = field(metadata=about("the arm with confidential computing"))
@@ -109,7 +96,6 @@ class Diff(Result):
     )
     no_account_because: str | None = value("why there is no account")
     statements: tuple[str, ...] = value("what the numbers say, in words")
-    shares: Shares = field(metadata=about("shares by cause"))
     classes: tuple[ClassComparison, ...] = value("all classes that both arms have")
     field_differences: tuple[FieldDifference, ...] = value("what else differs in the metadata")
     call_differences: CallDifferences = field(metadata=about("what else differs in the steps' structure"))
@@ -121,7 +107,12 @@ def compare(on: Recording, off: Recording) -> Diff:
     Raises:
         UnusableInputError: one of them has no steps.
     """
-    off_arm, on_arm = arm_of(off), arm_of(on)
+    return compare_arms(arm_of(on), arm_of(off))
+
+
+def compare_arms(on_arm: Arm, off_arm: Arm) -> Diff:
+    """As `compare`, of recordings whose steps are known."""
+    off, on = off_arm.recording, on_arm.recording
     pairs = pair_classes(off_arm, on_arm)
     same_work = bool(pairs) and stands_for(pairs[0], off_arm, on_arm)
     main = pairs[0] if same_work else main_pair(off_arm, on_arm)
@@ -133,7 +124,6 @@ def compare(on: Recording, off: Recording) -> Diff:
     structure = call_differences(main.off_scope, main.on_scope)
     noise = noise_of(off_result, on_result)
     return Diff(
-        format_version=RESULT_FORMAT_VERSION,
         headline=headline_of(off_result, on_result, within_noise=noise is not None),
         warnings=comparison_warnings(off_result, on_result, paired=same_work, structure=structure),
         off=off_result,
@@ -153,7 +143,6 @@ def compare(on: Recording, off: Recording) -> Diff:
             within_noise=noise is not None,
             events_charged=_charges_events(on),
         ),
-        shares=_no_shares(),
         classes=tuple(_class(off_arm, on_arm, pair, main) for pair in pairs),
         field_differences=field_differences(off, on),
         call_differences=structure,
@@ -174,17 +163,6 @@ def _why_no_account(distorted: list[str]) -> str | None:
     if not distorted:
         return None
     return f"CUPTI distorted the host times of {' and '.join(distorted)}: record with --gpu stamps for tolls"
-
-
-def _no_shares() -> Shares:
-    return Shares(
-        launch_us_per_step=None,
-        pcie_us_per_step=None,
-        overlap_us_per_step=None,
-        nvlink_us_per_step=None,
-        residual_us_per_step=None,
-        not_computed_because="this version has no replay; raw tolls are no shares, as causes hide each other",
-    )
 
 
 def _arm(arm: Arm, number: int, scope: Scope) -> ArmResult:

@@ -33,10 +33,10 @@ def headline_of(off: ArmResult, on: ArmResult, *, within_noise: bool) -> str:
     throughput = f"throughput gain {percent(-loss)}" if gained else f"throughput loss {percent(loss)}"
     numbers = f"step growth {percent(growth, signed=True)}, {throughput}"
     noise = "; within the noise of one pair of runs" if within_noise else ""
-    return f"{_cause(off.provenance, on.provenance)}: {change}, {ratio} ({numbers}{noise})."
+    return f"{cause_of(off.provenance, on.provenance)}: {change}, {ratio} ({numbers}{noise})."
 
 
-def _cause(off: Provenance, on: Provenance) -> str:
+def cause_of(off: Provenance, on: Provenance) -> str:
     """What the difference may be put down to, as far as the recordings say."""
     if off.path == on.path or off.emulated or off.cc_mode in _CC_ON:
         return "Difference"

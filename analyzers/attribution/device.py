@@ -21,6 +21,7 @@ from cctrace.analyzers.attribution.timeline import (
     EVENT_SYNC,
     NONE,
     STREAM_SYNC,
+    STREAM_WAIT,
     Timeline,
 )
 from cctrace.analyzers.categories import CATEGORY
@@ -39,8 +40,13 @@ HOST_BYTES_PER_US: Final = 50_000.0
 """Between host and GPU: PCIe 5, 50 GB/s as recorded."""
 DEVICE_BYTES_PER_US: Final = 1_000_000.0
 """Within the GPU: a third of an H200's memory bandwidth, as each byte is read and written."""
+SLOWEST_COPY: Final = 20.0
+"""A copy that seems to take this many times its nominal time waited for something else: with encryption a copy
+takes up to ten times longer."""
 SMALL_WEIGHT: Final = 0.3
 """Weight of a copy or memset beside a kernel where one wait must be shared out among both."""
+STEPS_IN_FLIGHT: Final = 3
+"""A wait tells nothing of work that was submitted so many steps before: engines keep two steps in flight."""
 AGREES_US: Final = 2.0
 """Times that differ by less than this are the same: the mapping of the GPU's clock is that good."""
 
@@ -104,12 +110,16 @@ def device_work(timeline: Timeline, cost: OwnCost, rows: DeviceRows, base_ns: in
     work = _submitted(timeline, rows, base_ns)
     work = replace(work, delay=_typical_delays(work, timeline, cost))
     duration, state, longest = work.duration.copy(), work.state.copy(), work.longest.copy()
-    for members in _queues(work):
-        fit = _Fit(work, timeline, members, duration, state, longest)
-        for anchor in _anchors(work, timeline, cost, members):
+    queues = _queues(work)
+    anchors = [_anchors(work, timeline, cost, members) for members in queues]
+    nominal = _nominal(work, timeline)
+    _hand_on(work, timeline, queues, anchors, nominal)
+    for members, of_queue in zip(queues, anchors, strict=True):
+        fit = _Fit(work, timeline, members, duration, state, longest, SLOWEST_COPY * nominal)
+        for anchor in sorted(of_queue, key=lambda one: (one.position, one.time)):
             fit.reach(anchor)
     small = np.isin(work.kind, (2, 3)) & (state != KNOWN)
-    duration[small] = np.minimum(_nominal(work, timeline)[small], longest[small])
+    duration[small] = np.minimum(nominal[small], longest[small])
     state[small] = KNOWN
     work = replace(work, duration=duration, state=state, longest=longest)
     delay, pause = _latencies(work, timeline, cost)
@@ -241,7 +251,44 @@ def _anchors(
         if at:
             since = float(timeline.start[op] + cost.own[op]) if cost.exact[op] else np.inf
             anchors.append(_Anchor(at, float(cost.done[op]), max(0.0, float(cost.done[op]) - since)))
-    return sorted(anchors, key=lambda one: (one.position, one.time))
+    return anchors
+
+
+def _hand_on(
+    work: DeviceWork,
+    timeline: Timeline,
+    queues: list[IntArray],
+    anchors: list[list[_Anchor]],
+    nominal: FloatArray,
+) -> None:
+    """Passes what a copy stream shows on to the stream that it waits for.
+
+    A copy of results waits on a stream of its own for the event of the computation. When it is done, so has the
+    computation been, since the time that the copy itself takes.
+    """
+    number = {
+        (int(work.stretch[members[0]]), int(work.stream[members[0]])): index
+        for index, members in enumerate(queues)
+    }
+    submitted = [timeline.start[work.owner[members]] for members in queues]
+    for op in np.flatnonzero(timeline.is_category(STREAM_WAIT) & (timeline.record >= 0)).tolist():
+        stretch, record = int(timeline.stretch[op]), int(timeline.record[op])
+        here = number.get((stretch, int(timeline.stream[op])))
+        there = number.get((stretch, int(timeline.stream[record])))
+        if here is None or there is None or here == there:
+            continue
+        first = int(np.searchsorted(submitted[here], timeline.start[op]))
+        position = int(np.searchsorted(submitted[there], timeline.start[record]))
+        following = sorted((one for one in anchors[here] if one.position > first), key=lambda one: one.position)
+        if not following or not position:
+            continue
+        rows = queues[here][first : following[0].position]
+        to_host = timeline.category[work.owner[rows]] == CATEGORY["copy d2h"]
+        if to_host.all() and np.isnan(work.begin[rows]).all():
+            done = following[0].time - float(nominal[rows].sum())
+            waited = following[0].waited if following[0].waited > TAIL_US else 0.0
+            anchors[there].append(_Anchor(position, done, waited))
+            anchors[here].remove(following[0])
 
 
 def _waited(longer: float) -> float:
@@ -270,33 +317,43 @@ class _Fit:
         duration: FloatArray,
         state: IntArray,
         longest: FloatArray,
+        slowest: FloatArray,
     ) -> None:
         self._members = members
         self._submitted = timeline.start[work.owner[members]] + work.delay[members]
+        self._step = timeline.step[work.owner[members]]
         self._weight = np.where(np.isin(work.kind[members], (2, 3)), SMALL_WEIGHT, 1.0)
         self._end = (work.begin + work.duration)[members]
         self._duration, self._state, self._longest = duration, state, longest
+        self._slowest = np.where(np.isin(work.kind, (2, 3)), slowest, np.inf)
         self._position = 0
         self._since = -np.inf
+        self._at_the_latest = -np.inf
 
     def reach(self, anchor: _Anchor) -> None:
         """Uses what is known at an anchor for the operations since the last one."""
         self._pass_known(anchor.position)
         unknown = anchor.position > self._position
-        if unknown:
+        if unknown and self._steps_of(anchor) <= STEPS_IN_FLIGHT:
             self._share_out(np.arange(self._position, anchor.position), anchor)
-            self._position = anchor.position
+        self._position = max(self._position, anchor.position)
         if anchor.waited:
             self._since = anchor.time
         elif unknown:
             self._since = -np.inf
+        self._at_the_latest = anchor.time
+
+    def _steps_of(self, anchor: _Anchor) -> int:
+        """Over how many steps the operations go that an anchor tells something of."""
+        return int(self._step[anchor.position - 1] - self._step[self._position]) + 1
 
     def _pass_known(self, until: int) -> None:
         """Moves on behind the last operation with a row."""
         known = np.flatnonzero(np.isfinite(self._end[self._position : until]))
         if len(known):
             last = self._position + int(known[-1])
-            self._since, self._position = float(self._end[last]), last + 1
+            self._since = self._at_the_latest = float(self._end[last])
+            self._position = last + 1
 
     def _share_out(self, rows: IntArray, anchor: _Anchor) -> None:
         fixed = np.where(self._state[self._members[rows]] == KNOWN, self._duration[self._members[rows]], 0.0)
@@ -309,18 +366,20 @@ class _Fit:
         room = anchor.time - self._submitted[rows] - fixed_after
         with np.errstate(divide="ignore", invalid="ignore"):
             possible = np.where(after > 0, room / after, np.inf)
-        since = anchor.time - self._since
+        # What may have been done before the last point leaves less room, if the longest is asked for.
+        is_tail = bool(free[-1]) and 0 < anchor.waited <= TAIL_US
+        bounded = is_tail or not anchor.waited
+        since = anchor.time - (self._at_the_latest if bounded else self._since)
         per_weight = max(0.0, min(float(possible.min()), (since - fixed_after[0]) / after[0]))
-        if free[-1] and 0 < anchor.waited <= TAIL_US:
-            self._set(rows[free], per_weight * weight[free], BOUNDED)
-            self._set(rows[-1:], np.array([max(0.0, min(room[-1], since))]), KNOWN)
-            return
-        self._set(rows[free], per_weight * weight[free], KNOWN if anchor.waited else BOUNDED)
+        self._set(rows[free], per_weight * weight[free], BOUNDED if bounded else KNOWN)
+        if is_tail:
+            longest = min(float(room[-1]), anchor.time - self._since)
+            self._set(rows[-1:], np.array([max(0.0, longest)]), KNOWN)
 
     def _set(self, rows: IntArray, found: FloatArray, state: int) -> None:
         at = self._members[rows]
         if state == KNOWN:
-            self._duration[at] = found
+            self._duration[at] = np.minimum(found, self._slowest[at])
             self._state[at] = KNOWN
         else:
             self._longest[at] = np.minimum(self._longest[at], found)

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from cctrace.analyzers.attribution.align import NOT_THERE, Aligner, in_replaced_blocks
+from cctrace.analyzers.attribution.align import NOT_THERE, Aligner
 from cctrace.analyzers.attribution.classes import Passage
 from cctrace.analyzers.attribution.device import BOUNDED, KNOWN, DeviceWork
 from cctrace.analyzers.attribution.own_cost import OwnCost
@@ -138,7 +138,6 @@ class _Merged:
     lane: IntArray
     off: IntArray
     on: IntArray
-    replaced: BoolArray
 
 
 def merge(
@@ -266,7 +265,7 @@ def _merge(
 ) -> _Merged:
     lanes = sorted({lane for lane, _ in off_rows} | {lane for lane, _ in on_rows})
     none = np.zeros(0, np.int64)
-    parts: list[tuple[IntArray, IntArray, BoolArray, int, int, int]] = []
+    parts: list[tuple[IntArray, IntArray, int, int, int]] = []
     step = 0
     for number, passage in enumerate(passages):
         for offset in range(passage.steps):
@@ -274,17 +273,16 @@ def _merge(
                 first = off_rows.get((lane, passage.off_first + offset), none)
                 second = on_rows.get((lane, passage.on_first + offset), none)
                 if len(first) or len(second):
-                    left, right, replaced = _step_pairs(first, second, keys, categories, aligner)
-                    parts.append((left, right, replaced, number, step, lane))
+                    left, right = _step_pairs(first, second, keys, categories, aligner)
+                    parts.append((left, right, number, step, lane))
             step += 1
     lengths = [len(part[0]) for part in parts]
     return _Merged(
-        passage=np.repeat(np.array([part[3] for part in parts], np.int64), lengths),
-        step=np.repeat(np.array([part[4] for part in parts], np.int64), lengths),
-        lane=np.repeat(np.array([part[5] for part in parts], np.int64), lengths),
+        passage=np.repeat(np.array([part[2] for part in parts], np.int64), lengths),
+        step=np.repeat(np.array([part[3] for part in parts], np.int64), lengths),
+        lane=np.repeat(np.array([part[4] for part in parts], np.int64), lengths),
         off=np.concatenate([part[0] for part in parts]),
         on=np.concatenate([part[1] for part in parts]),
-        replaced=np.concatenate([part[2] for part in parts]),
     )
 
 
@@ -294,35 +292,18 @@ def _step_pairs(
     keys: tuple[IntArray, IntArray],
     categories: tuple[IntArray, IntArray],
     aligner: Aligner,
-) -> tuple[IntArray, IntArray, BoolArray]:
-    """Pairs of one step and lane as positions in both arms, and which lie in a replaced stretch."""
-    left, right = aligner.pairs(keys[0][first], keys[1][second])
-    replaced = in_replaced_blocks((left, right))
-    if replaced.any():
-        # Another kernel in the same place is still the same submission.
-        left, right = _paired_by_category(
-            left, right, replaced, categories[0][first], categories[1][second], aligner
-        )
-        replaced = in_replaced_blocks((left, right))
-    return _at(first, left), _at(second, right), replaced
+) -> tuple[IntArray, IntArray]:
+    """Pairs of one step and lane as positions in both arms."""
+    left, right = aligner.pairs(
+        keys[0][first], keys[1][second], categories[0][first], categories[1][second]
+    )
+    return _at(first, left), _at(second, right)
 
 
 def _at(rows: IntArray, index: IntArray) -> IntArray:
     if not len(rows):
         return np.full(len(index), NOT_THERE, np.int64)
     return np.where(index >= 0, rows[index], NOT_THERE)
-
-
-def _paired_by_category(
-    left: IntArray, right: IntArray, replaced: BoolArray, first: IntArray, second: IntArray, aligner: Aligner
-) -> tuple[IntArray, IntArray]:
-    """Aligns again with categories as keys inside replaced stretches; pairs made before stay pairs."""
-    common = (left >= 0) & (right >= 0)
-    fixed = -2 - np.arange(len(left))
-    first_keys, second_keys = first.astype(np.int64).copy(), second.astype(np.int64).copy()
-    first_keys[left[common]] = fixed[common]
-    second_keys[right[common]] = fixed[common]
-    return aligner.pairs(first_keys, second_keys)
 
 
 def _ordered(merged: _Merged, off: Timeline, on: Timeline) -> _Merged:
@@ -576,12 +557,16 @@ def _slots(merged: _Merged) -> IntArray:
 
 
 def _median_by(group: IntArray, values: FloatArray) -> FloatArray:
-    """Median of the values that are known in each group; NaN where none is."""
+    """Median of the values that are known in each group; NaN where most are not.
+
+    The few steps in which the host had to wait are those in which the GPU took longest.
+    """
     order = np.lexsort((values, group))  # NaN comes last
     sorted_group = group[order]
     opens = np.flatnonzero(np.concatenate(([True], np.diff(sorted_group) != 0))) if len(group) else group
     known = np.add.reduceat(np.isfinite(values[order]).astype(np.int64), opens) if len(group) else group
     at = order[opens + np.maximum(known - 1, 0) // 2]
-    medians = np.where(known > 0, values[at], np.nan)
+    size = np.diff(np.append(opens, len(group)))
+    medians = np.where(known * 2 >= np.maximum(size, 1), values[at], np.nan)
     number = np.searchsorted(sorted_group[opens], group)
     return np.asarray(medians[number], np.float64)

@@ -36,6 +36,21 @@ SYNC_NUMBERS: Final = (EVENT_SYNC, STREAM_SYNC, CONTEXT_SYNC)
 RECORD, STREAM_WAIT = CATEGORY["event-record"], CATEGORY["stream-wait"]
 
 
+USUAL_SHARE: Final = 0.8
+"""A worker's synchronizations are of one kind if this part of them refers to one stream."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Referring:
+    """What tells which event a call refers to; fields as in `Timeline`, `ref` is the event."""
+
+    thread: IntArray
+    category: IntArray
+    stream: IntArray
+    ref: IntArray
+    start: FloatArray
+
+
 @dataclass(frozen=True, eq=False)
 class Timeline:
     """Operations of one arm, in order of (thread, time). Times are µs since the first chosen step.
@@ -150,22 +165,23 @@ def timeline_of(arm: Arm, rows: HostRows, chosen: IntArray, base_ns: int) -> Tim
     threads = _threads(calls.tid, arm.steps.submitting_tid)
     number_of = {tid: number for number, tid in enumerate(threads)}
     start = in_microseconds(calls.start_ns, base_ns)
-    category = category_of(calls)
+    category, stream = category_of(calls), calls.stream.astype(np.int64)
+    thread = np.array([number_of[tid] for tid in calls.tid.tolist()], np.int64)
     timeline = Timeline(
-        thread=np.array([number_of[tid] for tid in calls.tid.tolist()], np.int64),
+        thread=thread,
         step=_step_at(calls.start_ns, arm, chosen),
         category=category,
         start=start,
         end=start + calls.duration_ns / 1e3,
         gap=np.zeros(len(calls)),
-        stream=calls.stream.astype(np.int64),
+        stream=stream,
         bytes=calls.bytes.astype(np.int64),
         host_memory=calls.host_memory.astype(np.int64),
         contract=calls.blocking & np.isin(category, (*COPY_NUMBERS, *SYNC_NUMBERS)),
         correlation=correlation.astype(np.int64),
         symbol=calls.symbol.astype(np.int64),
         graph=calls.graph_id.astype(np.int64),
-        record=_records(category, ref, start),
+        record=_records(_Referring(thread, category, stream, ref, start)),
         partner=np.full(len(calls), NONE, np.int64),
         symbols=calls.symbols,
         threads=threads,
@@ -190,20 +206,39 @@ def _step_at(time_ns: IntArray, arm: Arm, chosen: IntArray) -> IntArray:
     return np.where(inside, step, NONE)
 
 
-def _records(category: IntArray, ref: IntArray, start: FloatArray) -> IntArray:
-    """For synchronizations and stream waits the last record of the same event before them."""
-    found = np.full(len(category), NONE, np.int64)
-    records = np.flatnonzero((category == RECORD) & (ref >= 0))
-    refers = np.flatnonzero(np.isin(category, (EVENT_SYNC, STREAM_WAIT)) & (ref >= 0))
+def _records(calls: _Referring) -> IntArray:
+    """For synchronizations and stream waits the last record of the same event before them.
+
+    Programs take events from a pool: between a record and a worker's synchronization with it the submitting
+    thread can have recorded the same event for something else. So a worker's synchronizations all refer to the
+    stream that most of them refer to.
+    """
+    everything = np.flatnonzero(calls.category == RECORD)
+    found = _last_records(calls, np.flatnonzero(np.isin(calls.category, (EVENT_SYNC, STREAM_WAIT))), everything)
+    for thread in np.unique(calls.thread[calls.thread != SUBMITTING]).tolist():
+        syncs = np.flatnonzero((calls.thread == thread) & (calls.category == EVENT_SYNC) & (found >= 0))
+        streams, counts = np.unique(calls.stream[found[syncs]], return_counts=True)
+        if not len(streams) or counts.max() < USUAL_SHARE * len(syncs):
+            continue
+        usual = int(streams[np.argmax(counts)])
+        doubtful = syncs[calls.stream[found[syncs]] != usual]
+        found[doubtful] = _last_records(calls, doubtful, everything[calls.stream[everything] == usual])[doubtful]
+    return found
+
+
+def _last_records(calls: _Referring, refers: IntArray, records: IntArray) -> IntArray:
+    """For the operations `refers` the last of `records` with the same event before them, else NONE."""
+    found = np.full(len(calls.category), NONE, np.int64)
+    records, refers = records[calls.ref[records] >= 0], refers[calls.ref[refers] >= 0]
     if not len(records) or not len(refers):
         return found
     # Records and references in one order of (event, time): the last record before a reference is its own.
     both = np.concatenate((records, refers))
     is_record = np.arange(len(both)) < len(records)
-    order = np.lexsort((start[both], ref[both]))
+    order = np.lexsort((calls.start[both], calls.ref[both]))
     latest = np.maximum.accumulate(np.where(is_record[order], np.arange(len(order)), NONE))
     candidate = both[order[np.maximum(latest, 0)]]
-    own = ~is_record[order] & (latest >= 0) & (ref[candidate] == ref[both[order]])
+    own = ~is_record[order] & (latest >= 0) & (calls.ref[candidate] == calls.ref[both[order]])
     found[both[order[own]]] = candidate[own]
     return found
 
@@ -245,8 +280,8 @@ def _with_boundaries(timeline: Timeline, arm: Arm, chosen: IntArray, base_ns: in
             "end": at,
         }
     )
-    is_boundary = np.arange(len(both)) >= len(timeline)
-    return both.taken(np.lexsort((is_boundary, both.start, both.thread)))
+    # A call can begin at the very time of the mark: it belongs to the next step.
+    return both.taken(np.lexsort((both.step, both.start, both.thread)))
 
 
 def _gaps(timeline: Timeline, arm: Arm, chosen: IntArray, base_ns: int) -> FloatArray:

@@ -1,0 +1,148 @@
+"""The sentence that matters first: what the step costs more, and which cause makes it so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from cctrace.analyzers.attribution.result import CAUSES, Attribution, Breakdown, Site
+from cctrace.analyzers.sentences import bytes_text, percent, plural, signed_time, time_text
+from cctrace.analyzers.statistics import PairStatistics
+from cctrace.analyzers.statistics.verdict import DIFFERENCE, EQUIVALENT, MARGIN
+
+CAUSE_NAMES: Final = {
+    "launch": "launch toll",
+    "pcie": "PCIe crypto",
+    "overlap": "lost overlap",
+    "nvlink": "NVLink encryption",
+}
+"""Causes in words, for every output."""
+RESIDUAL_NAMES: Final = {
+    "host": "slower host code",
+    "gpu": "slower GPU work",
+    "schedule_mix": "another mix of steps",
+    "model_error": "model error",
+}
+"""Parts of the residual in words."""
+PHASE_SHARE: Final = 0.5
+"""A phase is named if at least this part of the difference lies in its steps."""
+SITE_SHARE: Final = 0.1
+"""A place is named if it makes at least this part of its cause's share."""
+ALL_OF_IT: Final = 1.005
+"""A cause with more than this part of the difference is offset by others."""
+_NAMED_PHASES: Final = ("decode", "prefill", "mixed")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the difference by its name."""
+
+    name: str
+    words: str
+    us: float
+    is_cause: bool
+
+
+def headline_of(whole: Attribution, statistics: PairStatistics, subject: str) -> str:
+    """The sentence.
+
+    Args:
+        whole: the attribution, with phases and classes.
+        statistics: what its pairs of runs are worth.
+        subject: what the difference may be put down to: "CC", "Emulated …", "The on arm".
+    """
+    step = f"{step_words(whole)} of {time_text(whole.off_step_us)}"
+    ratio = whole.on_step_us / whole.off_step_us
+    growth = f"{percent(ratio - 1, signed=True)}, throughput {_throughput(ratio)}"
+    verdict = statistics.verdict
+    if verdict.verdict == EQUIVALENT:
+        limit = percent(MARGIN)
+        return f"{subject} changes {step} by less than {limit}: {signed_time(whole.delta_us)} ({growth})."
+    if verdict.verdict != DIFFERENCE:
+        runs = plural(verdict.pairs, "pair")
+        return (
+            f"Within noise: {signed_time(whole.delta_us)} on {step} ({growth}); "
+            f"{runs} of runs can show {verdict.detectable_pct:.1f} % or more."
+        )
+    if whole.delta_us < 0:
+        change = f"{subject} saves {time_text(-whole.delta_us)} on {step}"
+    else:
+        change = f"{subject} costs {time_text(whole.delta_us)} on top of {step}"
+    return f"{change} ({growth}){_phase(whole)}{_explanation(whole)}."
+
+
+def step_words(whole: Attribution) -> str:
+    """`a decode step`, or `a step` where phases are mixed or not known."""
+    phases = [name for name, _ in whole.phases.found()]
+    one = phases[0] if len(phases) == 1 and phases[0] in _NAMED_PHASES else ""
+    return f"a {one} step" if one else "a step"
+
+
+def parts_of(whole: Breakdown) -> list[Part]:
+    """The causes and the parts of the residual, the largest first; empty without shares."""
+    if whole.shares is None or whole.residual is None:
+        return []
+    shares = [(cause, getattr(whole.shares, cause)) for cause in CAUSES]
+    parts = [Part(cause, CAUSE_NAMES[cause], one.share_us, True) for cause, one in shares if one]
+    for name, words in RESIDUAL_NAMES.items():
+        if name == "gpu" and whole.residual.gpu_holds_nvlink:
+            words = "slower GPU work or NVLink encryption"  # noqa: PLW2901
+        parts.append(Part(name, words, getattr(whole.residual, f"{name}_us"), False))
+    return sorted(parts, key=lambda part: -abs(part.us))
+
+
+def _throughput(ratio: float) -> str:
+    loss = 1 - 1 / ratio
+    return f"gain {percent(-loss)}" if loss < 0 else f"loss {percent(loss)}"
+
+
+def _phase(whole: Attribution) -> str:
+    """`, 92.0 % of it in prefill steps`, where there are several phases."""
+    found = whole.phases.found()
+    if len(found) < 2 or not whole.delta_us:
+        return ""
+    name, part = max(
+        ((name, _contribution(one) / whole.delta_us) for name, one in found), key=lambda item: item[1]
+    )
+    return f", {percent(min(part, 1.0))} of it in {name} steps" if part >= PHASE_SHARE else ""
+
+
+def _contribution(one: Breakdown) -> float:
+    """What steps of one phase add to the mean of all steps, µs."""
+    return one.on_weight * one.on_step_us - one.off_weight * one.off_step_us
+
+
+def _explanation(whole: Attribution) -> str:
+    if whole.refused_because:
+        return f"; cannot attribute it, because {whole.refused_because[0]}"
+    parts = parts_of(whole)
+    # What goes against the difference explains none of it.
+    towards = [part for part in parts if part.us * whole.delta_us > 0]
+    if not towards:
+        return ""
+    first = towards[0]
+    share = first.us / whole.delta_us
+    much = f"{share:.0%} of it".replace("%", " %") if share < ALL_OF_IT else "all of it and more"
+    kind = first.words if first.is_cause else f"no cause of CC, but {first.words}"
+    return f"; {much} is {kind}{_site(whole, first)}"
+
+
+def _site(whole: Attribution, part: Part) -> str:
+    """The dearest place of a cause, in the class of steps with the most time."""
+    for step_class in whole.classes[:1]:
+        for one in step_class.sites:
+            if one.cause == part.name and one.saved_if_removed_us >= SITE_SHARE * abs(part.us):
+                return f": {site_words(one)} {_does(one)}"
+    return ""
+
+
+def site_words(one: Site) -> str:
+    """`the copy d2h of 128 B at 310 µs`."""
+    size = f" of {bytes_text(one.bytes)}" if one.bytes is not None else ""
+    return f"the {one.category}{size} at {time_text(one.offset_us)}"
+
+
+def _does(one: Site) -> str:
+    verb = "blocks" if one.cause == "overlap" else "takes"
+    longer = one.calls_per_step * one.on_us
+    return f"{verb} {time_text(longer)} per step"

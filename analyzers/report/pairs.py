@@ -1,0 +1,45 @@
+"""Comparison of one pair of recordings: causes, calls and waiting, within-run spread."""
+
+from __future__ import annotations
+
+from cctrace.analyzers.arms import Arm, arm_of, main_pair, pair_classes
+from cctrace.analyzers.attribution import attribute
+from cctrace.analyzers.columns import FloatArray
+from cctrace.analyzers.diff import compare_arms
+from cctrace.analyzers.loading import load
+from cctrace.analyzers.report.assembly import ComparedPair
+from cctrace.analyzers.results import NANOSECONDS_PER_MICROSECOND
+from cctrace.analyzers.statistics import WithinRun, within_run
+from cctrace.trace import Trace
+
+
+def compared_pair(off: Trace, on: Trace, kernel_times: Trace | None = None) -> ComparedPair:
+    """What one pair of runs says.
+
+    Args:
+        off: recording with confidential computing off.
+        on: recording with it on, or emulated.
+        kernel_times: recording of the off arm that has GPU rows of kernels.
+
+    Raises:
+        UnusableInputError: one of them has no steps.
+    """
+    off_arm, on_arm = arm_of(load(off)), arm_of(load(on))
+    return ComparedPair(
+        off=str(off.path),
+        on=str(on.path),
+        attribution=attribute(off_arm, on_arm, off, on, kernel_times),
+        calls=compare_arms(on_arm, off_arm),
+        within=_within(off_arm, on_arm),
+    )
+
+
+def _within(off: Arm, on: Arm) -> WithinRun | None:
+    """The within-run spread of the class of steps that stands for the runs."""
+    main = next(iter(pair_classes(off, on)), None) or main_pair(off, on)
+    return within_run(_periods_us(off, main.off), _periods_us(on, main.on))
+
+
+def _periods_us(arm: Arm, number: int) -> FloatArray:
+    periods: FloatArray = arm.steps.period_ns[arm.steps.steady_of(number)] / NANOSECONDS_PER_MICROSECOND
+    return periods
