@@ -23,6 +23,8 @@ RESIDUAL_PARTS: Final = ("host", "gpu")
 """Players of the replay that are no causes: a slower CPU, slower kernels."""
 PLAYERS: Final = (*CAUSES, *RESIDUAL_PARTS)
 """What the replay can switch from the off arm's to the on arm's behaviour, in the order of its bit masks."""
+SEVERITIES: Final = ("forbids", "warns", "informs", "expected")
+"""Severities of what differs between the arms, the gravest first."""
 PHASE_NAMES: Final = ("decode", "prefill", "mixed", "other", "unknown")
 """Keys of `Attribution.phases`."""
 
@@ -161,7 +163,10 @@ class Comparability(Result):
     """One thing that differs between the arms besides confidential computing."""
 
     name: str = value("field of the metadata, or what was observed")
-    severity: str = value("forbids: no shares; warns: read it first; expected: the comparison is about it")
+    severity: str = value(
+        "forbids: no shares; warns: read it first; informs: good to know, or not known in either arm; expected: "
+        "the comparison is about it"
+    )
     off: str | None = value("value in the off arm")
     on: str | None = value("value in the on arm")
     message: str = value("what it means for the comparison, one sentence")
