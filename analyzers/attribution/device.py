@@ -98,15 +98,24 @@ class _Anchor:
         position: number of operations of the stream before it.
         time: when they were done.
         waited: how long something had been waiting for that; 0: nothing had, so they may have ended before.
+        op: the operation that waited, NONE if it was the next operation of the stream.
     """
 
     position: int
     time: float
     waited: float
+    op: int = NONE
 
 
-def device_work(timeline: Timeline, cost: OwnCost, rows: DeviceRows, base_ns: int) -> DeviceWork:
-    """The GPU work of one arm, with all durations that its rows and waits tell."""
+def device_work(
+    timeline: Timeline, cost: OwnCost, rows: DeviceRows, base_ns: int
+) -> tuple[DeviceWork, OwnCost]:
+    """The GPU work of one arm, with all durations that its rows and waits tell.
+
+    Returns:
+        The work, and the own costs with what the rows tell of waits: how late after the end of the work the
+        host went on.
+    """
     work = _submitted(timeline, rows, base_ns)
     work = replace(work, delay=_typical_delays(work, timeline, cost))
     duration, state, longest = work.duration.copy(), work.state.copy(), work.longest.copy()
@@ -114,6 +123,7 @@ def device_work(timeline: Timeline, cost: OwnCost, rows: DeviceRows, base_ns: in
     anchors = [_anchors(work, timeline, cost, members) for members in queues]
     nominal = _nominal(work, timeline)
     _hand_on(work, timeline, queues, anchors, nominal)
+    cost = replace(cost, post=_late_returns(work, queues, anchors, cost.post))
     for members, of_queue in zip(queues, anchors, strict=True):
         fit = _Fit(work, timeline, members, duration, state, longest, SLOWEST_COPY * nominal)
         for anchor in sorted(of_queue, key=lambda one: (one.position, one.time)):
@@ -123,7 +133,7 @@ def device_work(timeline: Timeline, cost: OwnCost, rows: DeviceRows, base_ns: in
     state[small] = KNOWN
     work = replace(work, duration=duration, state=state, longest=longest)
     delay, pause = _latencies(work, timeline, cost)
-    return replace(work, delay=delay, pause=pause)
+    return replace(work, delay=delay, pause=pause), cost
 
 
 def _submitted(timeline: Timeline, rows: DeviceRows, base_ns: int) -> DeviceWork:
@@ -250,7 +260,7 @@ def _anchors(
     for at, op in zip(position.tolist(), seen.tolist(), strict=True):
         if at:
             since = float(timeline.start[op] + cost.own[op]) if cost.exact[op] else np.inf
-            anchors.append(_Anchor(at, float(cost.done[op]), max(0.0, float(cost.done[op]) - since)))
+            anchors.append(_Anchor(at, float(cost.done[op]), max(0.0, float(cost.done[op]) - since), op))
     return anchors
 
 
@@ -287,8 +297,32 @@ def _hand_on(
         if to_host.all() and np.isnan(work.begin[rows]).all():
             done = following[0].time - float(nominal[rows].sum())
             waited = following[0].waited if following[0].waited > TAIL_US else 0.0
-            anchors[there].append(_Anchor(position, done, waited))
+            anchors[there].append(_Anchor(position, done, waited, following[0].op))
             anchors[here].remove(following[0])
+
+
+def _late_returns(
+    work: DeviceWork, queues: list[IntArray], anchors: list[list[_Anchor]], post: FloatArray
+) -> FloatArray:
+    """Time from the end of awaited work to the return, where the next row of the stream shows a late return.
+
+    A thread that sleeps while it waits wakes up tens of microseconds after the work is done. By then the
+    stream may long be at its next operation. The anchors are moved to the begin of that operation; if that was
+    before the call, the call did not wait at all.
+    """
+    post = post.copy()
+    for members, of_queue in zip(queues, anchors, strict=True):
+        begin = work.begin[members]
+        known = np.flatnonzero(np.isfinite(begin))
+        for number, anchor in enumerate(of_queue):
+            at = int(np.searchsorted(known, anchor.position))
+            late = anchor.time - float(begin[known[at]]) if anchor.op != NONE and at < len(known) else 0.0
+            if late > 0 and late < anchor.waited:
+                post[anchor.op] += late
+            if late > 0:
+                waited = max(0.0, anchor.waited - late)
+                of_queue[number] = replace(anchor, time=anchor.time - late, waited=waited)
+    return post
 
 
 def _waited(longer: float) -> float:

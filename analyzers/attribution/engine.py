@@ -60,9 +60,11 @@ def replayed_class(
     places = tuple(dict.fromkeys((*wait_places(off_line), *wait_places(on_line))))
     off_line, on_line = with_joins(off_line, places), with_joins(on_line, places)
     off_cost, on_cost = own_costs(off_line, on_line)
+    off_work, off_cost = device_work(off_line, off_cost, off_rows, off_base)
+    on_work, on_cost = device_work(on_line, on_cost, on_rows, on_base)
     program = merge(
-        Arm(off_line, off_cost, device_work(off_line, off_cost, off_rows, off_base)),
-        Arm(on_line, on_cost, device_work(on_line, on_cost, on_rows, on_base)),
+        Arm(off_line, off_cost, off_work),
+        Arm(on_line, on_cost, on_work),
         passages,
         off[0].steps.period_ns / 1e3,
         on[0].steps.period_ns / 1e3,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
-from cctrace.analyzers.attribution.result import CAUSES, Attribution, Comparability
+from cctrace.analyzers.attribution.result import CAUSES, SEVERITIES, Attribution, Comparability
 from cctrace.analyzers.diff import Diff
 from cctrace.analyzers.report.combine import (
     combined,
@@ -22,8 +22,6 @@ from cctrace.analyzers.report.headline import headline_of
 from cctrace.analyzers.statistics import MeasuredPair, PairStatistics, TeeSplit, WithinRun, statistics_of
 from cctrace.analyzers.verdicts import cause_of
 
-SEVERITIES: Final = ("forbids", "warns", "expected")
-"""The gravest first."""
 PAIRED: Final = "paired t, 95 % over pairs of runs"
 WITHIN_RUN: Final = "within-run only, which is no significance"
 
