@@ -16,6 +16,8 @@ class Load:
         pieces: graphs per forward, for "pieces".
         readback: "sync" waits for this step's tokens; "overlap" for those of the step before; "worker" leaves
             copy and wait to a copy-worker thread, and waits for its hand-back of the step before.
+        worker_waits: how the copy-worker waits for the forward: "host" synchronizes with its event and then
+            copies; "stream" makes the copies' stream wait, and synchronizes with the copy.
         forward: thread that hands the forward over. A "worker" gets each batch from the scheduler.
         ranks: processes, each with its GPU; collectives join them.
         batches: batch sizes; decode steps change to the next one after `same_batch` steps.
@@ -43,6 +45,7 @@ class Load:
     execution: Literal["eager", "graph", "pieces"] = "eager"
     pieces: int = 1
     readback: Literal["sync", "overlap", "worker"] = "sync"
+    worker_waits: Literal["host", "stream"] = "stream"
     forward: Literal["scheduler", "worker"] = "scheduler"
     ranks: int = 1
     batches: tuple[int, ...] = (16,)

@@ -59,9 +59,9 @@ STREAM_WAIT: Final = Form("submit", "cuStreamWaitEvent", "stream-wait")
 EVENT_SYNC: Final = Form("wait", "cuEventSynchronize", "event-sync", blocking=True)
 HOST_ALLOC: Final = Form("alloc", "cuMemHostAlloc", "host-alloc")
 
-HAND_OVER: Final = Form("range", "hand-over", "hand-over", source="hook")
+HAND_OVER: Final = Form("range", "hand-over", source="hook")
 """An instant: a thread hands job `ref` to another one, or back."""
-JOB_WAIT: Final = Form("wait", "job-wait", "job-wait", source="hook")
+JOB_WAIT: Final = Form("range", "job-wait", source="hook")
 """A thread waits for job `ref` until another thread hands it over, or back."""
 
 _COPY: Final = {

@@ -113,6 +113,9 @@ INSIDE: Final = (
     Scenario("overlap, concurrency 64", pair_of(serving(64))),
     Scenario("no overlap, concurrency 32", pair_of(serving(32, readback="sync"))),
     Scenario("copy-worker, inputs on the stream", _WORKER),
+    Scenario(
+        "copy-worker that waits on the host", pair_of(serving(32, readback="worker", worker_waits="host"))
+    ),
     Scenario("copy-worker, no inputs", pair_of(serving(32, readback="worker", input_copies=0))),
     Scenario("TP4", _TP4),
     Scenario("TP8", pair_of(parallel(8))),

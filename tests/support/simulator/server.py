@@ -116,14 +116,19 @@ class Server:
             job = self._copy_jobs[step.number]
             yield from self._await(job.handed, job, COPY_WORKER)
             if job.event is not None:
-                yield from self._stream_wait(
-                    COPIES, job.event, self._event(COMPUTE, step), COPY_WORKER, noise
-                )
+                yield from self._wait_for_forward(job.event, step, noise)
             yield from self._copy("d2h", self._load.token_bytes, COPIES, COPY_WORKER, noise)
             event = self._marker()
             yield from self._record(event, COPIES, step, COPY_WORKER, noise)
             yield from self._sync(event, self._event(COPIES, step), COPY_WORKER, noise)
             self._hand_back(job, COPY_WORKER)
+
+    def _wait_for_forward(self, event: GpuWork, step: Step, noise: StepNoise) -> HostThread:
+        ref = self._event(COMPUTE, step)
+        if self._load.worker_waits == "host":
+            yield from self._sync(event, ref, COPY_WORKER, noise)
+        else:
+            yield from self._stream_wait(COPIES, event, ref, COPY_WORKER, noise)
 
     def _run_batch(self, step: Step, thread: int, noise: StepNoise) -> HostThread:
         """Inputs, forward, and the begin of the read-back."""
