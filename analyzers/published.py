@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from cctrace.analyzers.diff import Diff
+from cctrace.analyzers.report.document import Report
 from cctrace.analyzers.results import Result, result_schema
 from cctrace.analyzers.step_list import StepList
 from cctrace.analyzers.summary import Summary
 
-RESULTS: Final[dict[str, type[Result]]] = {"summary": Summary, "steps": StepList, "diff": Diff}
+RESULTS: Final[dict[str, type[Result]]] = {"summary": Summary, "steps": StepList, "diff": Report}
 """Command → class of the JSON that it prints."""
 
 

@@ -68,6 +68,7 @@ class DeviceWork:
         duration: how long it took; NaN where `state` is not KNOWN.
         longest: longest duration that what was seen allows.
         state: UNKNOWN, BOUNDED or KNOWN.
+        nominal: what a copy or memset takes by its size; 0 for other work.
         delay: from the begin of its submission until an idle stream starts on it.
         pause: time that its stream stood still before it for no reason that a row shows.
         symbols: words of `symbol`.
@@ -82,6 +83,7 @@ class DeviceWork:
     duration: FloatArray
     longest: FloatArray
     state: IntArray
+    nominal: FloatArray
     delay: FloatArray
     pause: FloatArray
     symbols: tuple[str, ...]
@@ -128,10 +130,8 @@ def device_work(
         fit = _Fit(work, timeline, members, duration, state, longest, SLOWEST_COPY * nominal)
         for anchor in sorted(of_queue, key=lambda one: (one.position, one.time)):
             fit.reach(anchor)
-    small = np.isin(work.kind, (2, 3)) & (state != KNOWN)
-    duration[small] = np.minimum(nominal[small], longest[small])
-    state[small] = KNOWN
-    work = replace(work, duration=duration, state=state, longest=longest)
+    nominal = np.where(np.isin(work.kind, (2, 3)), nominal, 0.0)
+    work = replace(work, duration=duration, state=state, longest=longest, nominal=nominal)
     delay, pause = _latencies(work, timeline, cost)
     return replace(work, delay=delay, pause=pause), cost
 
@@ -172,6 +172,7 @@ def _submitted(timeline: Timeline, rows: DeviceRows, base_ns: int) -> DeviceWork
         duration=end - begin,
         longest=np.full(len(owner), np.inf),
         state=np.where(seen, KNOWN, UNKNOWN),
+        nominal=np.zeros(len(owner)),
         delay=np.full(len(owner), DELAY_US),
         pause=np.zeros(len(owner)),
         symbols=timeline.symbols + rows.names,

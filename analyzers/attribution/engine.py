@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from cctrace.analyzers.arms import Arm as RecordedArm
-from cctrace.analyzers.attribution.classes import MatchedClass, matched_classes
+from cctrace.analyzers.arms import arm_of, main_pair
+from cctrace.analyzers.attribution.breakdown import (
+    ClassEffects,
+    Knowledge,
+    breakdown,
+    breakdown_values,
+    refused_values,
+)
+from cctrace.analyzers.attribution.classes import MatchedClass, matched_classes, not_compared
 from cctrace.analyzers.attribution.device import device_work
 from cctrace.analyzers.attribution.handover import wait_places, with_joins
-from cctrace.analyzers.attribution.own_cost import own_costs
-from cctrace.analyzers.attribution.program import COLUMNS, HOST, OFF, Arm, Program, merge
+from cctrace.analyzers.attribution.headline import headline_of
+from cctrace.analyzers.attribution.knowledge import input_kind, knowledge_of
+from cctrace.analyzers.attribution.own_cost import call_slowdown, own_costs
+from cctrace.analyzers.attribution.program import COLUMNS, OVERLAP, Arm, Program, merge
 from cctrace.analyzers.attribution.replay import replay
-from cctrace.analyzers.attribution.result import PLAYERS
-from cctrace.analyzers.attribution.rows import AFTER_STEPS, device_rows, host_rows, windows_of
+from cctrace.analyzers.attribution.result import PHASE_NAMES, PLAYERS, Attribution, ClassBreakdown, Phases, Site
+from cctrace.analyzers.attribution.rows import AFTER_STEPS, DeviceRows, device_rows, host_rows, windows_of
 from cctrace.analyzers.attribution.shapley import mixes_of, shapley_values
+from cctrace.analyzers.attribution.sites import sites_of, visible_cost
 from cctrace.analyzers.attribution.timeline import Timeline, timeline_of
 from cctrace.analyzers.columns import FloatArray, IntArray
-from cctrace.trace import Trace
+from cctrace.analyzers.loading import Recording
+from cctrace.analyzers.provenance import provenance_of
+from cctrace.analyzers.results import RESULT_FORMAT_VERSION, microseconds
+from cctrace.trace import open_trace
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,71 +44,195 @@ class ReplayedClass:
     Attributes:
         matched: the class.
         program: its merged program.
+        off: operations of the off arm.
+        on: operations of the on arm.
         takes_part: which of PLAYERS change anything.
-        mixes: the mixes, by player.
-        periods: mixes × steps that count, µs.
+        periods: mixes × steps that count, µs; bit i of a mix's number is the i-th player that takes part.
     """
 
     matched: MatchedClass
     program: Program
+    off: Timeline
+    on: Timeline
     takes_part: tuple[bool, ...]
-    mixes: FloatArray
     periods: FloatArray
 
 
-def replayed_classes(off: RecordedArm, on: RecordedArm, off_trace: Trace, on_trace: Trace) -> tuple[ReplayedClass, ...]:
-    """Every class that both arms have, replayed."""
-    return tuple(
-        replayed_class(one, (off, off_trace), (on, on_trace))
-        for one in matched_classes(off, on) if one.passages
+def attribute(on: Recording, off: Recording) -> Attribution:
+    """Which cause makes the steps of the on arm longer, and by how much.
+
+    Args:
+        on: the recording with confidential computing on, or emulated.
+        off: the one with it off.
+
+    Returns:
+        The attribution of one pair. Where the replay cannot reproduce the recorded steps, or host times are
+        distorted, `refused_because` says why and there are no shares.
+
+    Raises:
+        UnusableInputError: a recording has no steps to compare, or its file is gone or damaged.
+    """
+    return attribute_arms(arm_of(off), arm_of(on))
+
+
+def attribute_arms(off: RecordedArm, on: RecordedArm) -> Attribution:
+    """As `attribute`, of arms whose steps are found already."""
+    matched = matched_classes(off, on)
+    replayed = [replayed_class(one, off, on) for one in matched if one.passages]
+    knowledge = knowledge_of(off, on)
+    effects = [effects_of(one) for one in replayed]
+    whole = (sum(one.off_count for one in effects), sum(one.on_count for one in effects))
+    classes = tuple(
+        _class(one, effect, whole, knowledge, on) for one, effect in zip(replayed, effects, strict=True)
+    )
+    by_phase = {
+        name: [effect for one, effect in zip(replayed, effects, strict=True) if one.matched.phase == name]
+        for name in PHASE_NAMES
+    }
+    phases = Phases(
+        **{name: breakdown(name, found, whole, knowledge) if found else None for name, found in by_phase.items()}
+    )
+    together = breakdown_values("all steps", effects, whole, knowledge) if effects else _nothing(off, on, knowledge)
+    labels = tuple(dict.fromkeys((*provenance_of(off.recording).warnings, *provenance_of(on.recording).warnings)))
+    return Attribution(
+        **together,  # type: ignore[arg-type]
+        format_version=RESULT_FORMAT_VERSION,
+        headline=headline_of(off.recording, on.recording, phases, classes),
+        pairs=1,
+        kind_of_input=input_kind(off, on),
+        verdict=None,
+        verdict_because=None,
+        ci_kind=None,
+        comparability=(),
+        labels=labels,
+        phases=phases,
+        classes=classes,
+        not_compared=not_compared(off, on, matched),
     )
 
 
-def replayed_class(
-    matched: MatchedClass, off: tuple[RecordedArm, Trace], on: tuple[RecordedArm, Trace]
-) -> ReplayedClass:
-    """One class, replayed."""
+def _nothing(off: RecordedArm, on: RecordedArm, knowledge: Knowledge) -> dict[str, object]:
+    pair = main_pair(off, on)
+    steps = [microseconds(float(scope.period_ns.mean())) for scope in (pair.off_scope, pair.on_scope)]
+    reason = "the arms have no steps in common that hold the same work"
+    return refused_values("all steps", (steps[0], steps[1]), (*knowledge.refused_because, reason))
+
+
+def replayed_class(matched: MatchedClass, off: RecordedArm, on: RecordedArm) -> ReplayedClass:
+    """One class, replayed in all mixes.
+
+    Raises:
+        UnusableInputError: the file of a recording is gone or damaged.
+    """
     passages = matched.passages
-    off_steps = _steps(off[0], [(one.off_first, one.steps) for one in passages])
-    on_steps = _steps(on[0], [(one.on_first, one.steps) for one in passages])
-    off_line, off_rows, off_base = _timeline(*off, off_steps)
-    on_line, on_rows, on_base = _timeline(*on, on_steps)
+    off_line, off_rows, off_base = _read(off, [(one.off_first, one.steps) for one in passages])
+    on_line, on_rows, on_base = _read(on, [(one.on_first, one.steps) for one in passages])
     places = tuple(dict.fromkeys((*wait_places(off_line), *wait_places(on_line))))
     off_line, on_line = with_joins(off_line, places), with_joins(on_line, places)
-    off_cost, on_cost = own_costs(off_line, on_line)
+    slowdown = call_slowdown(off_line, on_line)
+    off_cost, on_cost = own_costs(off_line, on_line, slowdown)
     off_work, off_cost = device_work(off_line, off_cost, off_rows, off_base)
     on_work, on_cost = device_work(on_line, on_cost, on_rows, on_base)
     program = merge(
         Arm(off_line, off_cost, off_work),
         Arm(on_line, on_cost, on_work),
         passages,
-        off[0].steps.period_ns / 1e3,
-        on[0].steps.period_ns / 1e3,
+        (off.steps.period_ns / 1e3, on.steps.period_ns / 1e3),
+        slowdown,
     )
     takes_part = changing_players(program)
-    mixes = mixes_of(takes_part)
-    return ReplayedClass(matched, program, takes_part, mixes, replay(program, mixes)[:, program.counts])
+    periods = replay(program, mixes_of(takes_part))[:, program.counts]
+    return ReplayedClass(matched, program, off_line, on_line, takes_part, periods)
 
 
-def _steps(arm: RecordedArm, stretches: list[tuple[int, int]]) -> IntArray:
-    """The steps of the passages and those behind them, in which the host waits for their GPU work."""
+def _read(arm: RecordedArm, stretches: list[tuple[int, int]]) -> tuple[Timeline, DeviceRows, int]:
+    """(operations, GPU rows, time that is zero) of the steps of the passages and those behind them.
+
+    In the steps behind them the host waits for their GPU work.
+    """
     read = [np.arange(first, first + count + AFTER_STEPS) for first, count in stretches]
-    steps = np.unique(np.concatenate(read))
-    return steps[steps < len(arm.steps)]
-
-
-def _timeline(arm: RecordedArm, trace: Trace, chosen: IntArray):
+    chosen: IntArray = np.unique(np.concatenate(read))
+    chosen = chosen[chosen < len(arm.steps)]
     windows = windows_of(arm.steps, chosen)
-    base = windows[0][0]
-    timeline = timeline_of(arm, host_rows(trace, arm.process.pid, windows), chosen, base)
-    return timeline, device_rows(trace, arm.process.pid, windows), base
+    trace, pid, base = open_trace(Path(arm.recording.path)), arm.process.pid, windows[0][0]
+    return timeline_of(arm, host_rows(trace, pid, windows), chosen, base), device_rows(trace, pid, windows), base
 
 
 def changing_players(program: Program) -> tuple[bool, ...]:
-    """Which players change any cost or any call."""
+    """Which of PLAYERS change any cost; each one that does not halves the mixes."""
     host, device = program.host, program.device
-    changed = [
-        any(bool(costs[:, column].any()) for costs in (host.gap, host.own, host.post, device.delay, device.duration, device.pause))
-        for column in range(1, len(COLUMNS))
-    ]
-    return tuple(changed)
+    costs = (host.gap, host.own, host.post, device.delay, device.duration, device.pause)
+    return tuple(any(bool(one[:, column].any()) for one in costs) for column in range(1, len(COLUMNS)))
+
+
+def effects_of(replayed: ReplayedClass) -> ClassEffects:
+    """What the replay of a class says of each player."""
+    worth, program, counts = replayed.periods.mean(axis=1), replayed.program, replayed.program.counts
+    taking_part = np.flatnonzero(replayed.takes_part)
+    share, alone, saved = (np.zeros(len(PLAYERS)) for _ in range(3))
+    share[taking_part] = shapley_values(worth)
+    every = len(worth) - 1
+    for bit, player in enumerate(taking_part.tolist()):
+        alone[player] = worth[1 << bit] - worth[0]
+        saved[player] = worth[every] - worth[every & ~(1 << bit)]
+    return ClassEffects(
+        off_count=replayed.matched.off_steady,
+        on_count=replayed.matched.on_steady,
+        compared=int(counts.sum()),
+        off_step=float(program.off_period[counts].mean()),
+        on_step=float(program.on_period[counts].mean()),
+        off_replayed=float(worth[0]),
+        on_replayed=float(worth[-1]),
+        share=share,
+        alone=alone,
+        saved=saved,
+        raw=_raw_tolls(replayed),
+    )
+
+
+def _raw_tolls(replayed: ReplayedClass) -> FloatArray:
+    """What the calls and the GPU work of each player take longer in sum, whether it shows or not; per step."""
+    program = replayed.program
+    host, device, steps = program.host, program.device, max(int(program.counts.sum()), 1)
+    rows = np.flatnonzero(program.counts[host.step])
+    owner = np.where(device.on_owner >= 0, device.on_owner, device.off_owner)
+    work = np.flatnonzero((owner >= 0) & program.counts[host.step[owner]])
+    sums = (host.own[rows] + host.gap[rows]).sum(axis=0)
+    sums += (device.duration[work] + device.pause[work]).sum(axis=0)
+    both = rows[(host.off[rows] >= 0) & (host.on[rows] >= 0)]
+    sums[OVERLAP] = visible_cost(host, both, OVERLAP, replayed.on).sum()
+    return np.asarray(sums[1:] / steps, np.float64)
+
+
+def _class(
+    replayed: ReplayedClass,
+    effects: ClassEffects,
+    whole: tuple[int, int],
+    knowledge: Knowledge,
+    on: RecordedArm,
+) -> ClassBreakdown:
+    matched = replayed.matched
+    values = breakdown_values(matched.off_name, [effects], whole, knowledge)
+    sites: Sequence[Site] = ()
+    if not values["refused_because"]:
+        sites = sites_of(replayed.program, replayed.off, replayed.on, _thread_names(replayed.on, on))
+    return ClassBreakdown(
+        **values,  # type: ignore[arg-type]
+        phase=matched.phase,
+        off_class=matched.off_name,
+        on_class=matched.on_name,
+        sites=tuple(sites),
+    )
+
+
+def _thread_names(timeline: Timeline, arm: RecordedArm) -> dict[int, str]:
+    """Role and number of each thread of the program; the submitting one is the scheduler if none is named."""
+    roles = {
+        lane.tid: lane.role
+        for lane in arm.recording.metadata.lanes
+        if lane.pid == arm.process.pid and lane.kind == "thread" and lane.role
+    }
+    return {
+        number: f"{roles.get(tid, 'submitting thread' if number == 0 else 'thread')} {tid}"
+        for number, tid in enumerate(timeline.threads)
+    }

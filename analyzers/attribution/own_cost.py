@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from cctrace.analyzers.attribution.timeline import SYNC_NUMBERS, Timeline
+from cctrace.analyzers.attribution.timeline import SUBMITTING, SYNC_NUMBERS, Timeline
 from cctrace.analyzers.categories import CATEGORIES, CATEGORY
 from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray
 from cctrace.analyzers.copies import size_bucket
@@ -27,6 +27,16 @@ CRYPTO_US: Final = 8.0
 """What encrypting a small copy can add to it (3–6 µs published for up to 64 KB); more than this is a wait."""
 SELF_WAIT_US: Final = 2.5
 """A blocking copy on an idle stream waits for itself: about what a synchronization costs."""
+SHORT_GAP_US: Final = 100.0
+"""Host time between two calls of less than this is code that ran through; longer gaps can hold waits."""
+MIN_GAPS: Final = 200
+"""Fewer short gaps do not show how fast the host was."""
+SPEED_OF_CALLS: Final = 0.5
+"""Calls follow the host's speed with this exponent: in eleven of twelve pairs of recordings with a known toll,
+whose hosts differed in speed by up to a factor 1.9, a square root puts the found toll within 3 % of it; without
+it up to 14 % are missing or too many."""
+SPEED_LIMITS: Final = (0.5, 2.0)
+"""Processes of one machine differ in speed by less than this."""
 MIN_CALLS: Final = 3
 """Fewer calls of a kind give no typical cost."""
 _TOLL_CATEGORIES: Final = ("kernel", "graph", "copy d2d", "memset")
@@ -44,6 +54,7 @@ class OwnCost:
         excess: time in a slow call above what such calls cost: lost CPU, or no room in the queue.
         toll: launch toll within `own` of a copy between host and GPU; NaN for other calls, where all growth
             is launch toll.
+        self_wait: part of `own` in which a blocking copy waits for itself.
         waits: the call returns only when its GPU work is done.
         post: from the end of that GPU work to the return, for calls that wait.
         done: latest time at which the GPU work of a waiting call was done.
@@ -53,6 +64,7 @@ class OwnCost:
     own: FloatArray
     excess: FloatArray
     toll: FloatArray
+    self_wait: FloatArray
     waits: BoolArray
     post: FloatArray
     done: FloatArray
@@ -61,7 +73,18 @@ class OwnCost:
 
 @dataclass(frozen=True)
 class CopyKind:
-    """Copies of one direction, host memory and size in one arm. All µs per copy."""
+    """Copies of one direction, host memory and size in one arm. All µs per copy.
+
+    Attributes:
+        typical: median time in the call.
+        expected: what it costs by itself, without encryption.
+        crypto: what it takes longer than that without waiting for other work.
+        toll: launch toll within it.
+        blocks: the call returns only when the copy is done.
+        is_kept_waiting: and usually has to wait for other work.
+        toll_behind: the copy is submitted, and its toll paid, behind that wait: such a copy waits in the off
+            arm as well, because the driver stages it when its stream has come to it.
+    """
 
     typical: float
     expected: float
@@ -69,33 +92,60 @@ class CopyKind:
     toll: float
     blocks: bool
     is_kept_waiting: bool
+    toll_behind: bool
 
 
-def own_costs(off: Timeline, on: Timeline) -> tuple[OwnCost, OwnCost]:
-    """Own costs of both arms."""
+def own_costs(off: Timeline, on: Timeline, slowdown: float) -> tuple[OwnCost, OwnCost]:
+    """Own costs of both arms.
+
+    Args:
+        off: the off arm.
+        on: the on arm.
+        slowdown: how much longer calls take in the on arm because its host is slower; see `call_slowdown`.
+    """
     off_launch, on_launch = _typical_submission(off), _typical_submission(on)
-    toll = max(0.0, _launch_toll(off, on))
+    toll = max(0.0, _launch_toll(off, on, slowdown))
     off_typical, on_typical = _typical_copies(off), _typical_copies(on)
     expected_off = {key: _expected(cost, off_launch) for key, cost in off_typical.items()}
     expected_on = {
-        key: expected_off[key] + toll if key in expected_off else _expected(cost, on_launch)
+        key: expected_off[key] * slowdown + toll if key in expected_off else _expected(cost, on_launch)
         for key, cost in on_typical.items()
     }
-    off_kinds = _copy_kinds(off_typical, expected_off, 0.0)
-    on_kinds = _copy_kinds(on_typical, expected_on, toll)
+    off_kinds = _copy_kinds(off_typical, expected_off, 0.0, frozenset())
+    waits_anyway = frozenset(key for key, kind in off_kinds.items() if kind.is_kept_waiting)
+    on_kinds = _copy_kinds(on_typical, expected_on, toll, waits_anyway)
     return _arm(off, off_kinds), _arm(on, on_kinds)
 
 
-def launch_toll_us(off: Timeline, on: Timeline) -> float:
+def call_slowdown(off: Timeline, on: Timeline) -> float:
+    """Factor by which calls of the on arm take longer because its host runs slower, tolls aside.
+
+    Two processes of one machine differ in speed. The host code between calls shows it; calls follow less.
+    """
+    first, second = _short_gaps(off), _short_gaps(on)
+    common = [category for category in first if category in second]
+    if sum(min(first[one][0], second[one][0]) for one in common) < MIN_GAPS:
+        return 1.0
+    before = sum(first[one][0] * first[one][1] for one in common)
+    after = sum(first[one][0] * second[one][1] for one in common)
+    return float(np.clip(after / before, *SPEED_LIMITS) ** SPEED_OF_CALLS)
+
+
+def _short_gaps(timeline: Timeline) -> dict[int, tuple[int, float]]:
+    """Number and mean of the short gaps of the submitting thread, by the category of the call behind them."""
+    short = (timeline.thread == SUBMITTING) & (timeline.gap > 0) & (timeline.gap < SHORT_GAP_US)
+    gap, category = timeline.gap[short], timeline.category[short]
+    counts = np.bincount(category, minlength=len(CATEGORIES))
+    sums = np.bincount(category, weights=gap, minlength=len(CATEGORIES))
+    return {one: (int(counts[one]), float(sums[one] / counts[one])) for one in np.flatnonzero(counts).tolist()}
+
+
+def _launch_toll(off: Timeline, on: Timeline, slowdown: float) -> float:
     """What a submission costs more in the on arm: difference of the typical own costs, µs."""
-    return _launch_toll(off, on)
-
-
-def _launch_toll(off: Timeline, on: Timeline) -> float:
     for word in _TOLL_CATEGORIES:
         first, second = (_typical(one, one.is_category(CATEGORY[word])) for one in (off, on))
         if np.isfinite(first) and np.isfinite(second):
-            return second - first
+            return second - first * slowdown
     return 0.0
 
 
@@ -146,7 +196,9 @@ def _expected(typical_us: float, launch_us: float) -> float:
     return min(typical_us, COPY_OVER_LAUNCH * launch_us + CRYPTO_US)
 
 
-def _copy_kinds(typical: dict[int, float], expected: dict[int, float], toll: float) -> dict[int, CopyKind]:
+def _copy_kinds(
+    typical: dict[int, float], expected: dict[int, float], toll: float, waits_anyway: frozenset[int]
+) -> dict[int, CopyKind]:
     beyond = {key: cost - expected[key] for key, cost in typical.items()}
     waiting = {key for key, more in beyond.items() if _is_contract(key) or more > _limit(key)}
     # Whether pinned copies block is a property of the platform: what one size shows holds for all.
@@ -162,6 +214,7 @@ def _copy_kinds(typical: dict[int, float], expected: dict[int, float], toll: flo
             toll=float(np.clip(toll + min(0.0, beyond[key]), 0.0, None)),
             blocks=blocks,
             is_kept_waiting=key in waiting,
+            toll_behind=key in waiting and key in waits_anyway,
         )
     return kinds
 
@@ -175,7 +228,7 @@ def _arm(timeline: Timeline, kinds: dict[int, CopyKind]) -> OwnCost:
     length = timeline.end - timeline.start
     own, excess = length.copy(), np.zeros(len(timeline))
     waits, post = np.zeros(len(timeline), np.bool_), np.zeros(len(timeline))
-    toll = np.full(len(timeline), np.nan)
+    toll, self_wait = np.full(len(timeline), np.nan), np.zeros(len(timeline))
     for group in _groups(timeline):
         slow = group[~_not_slow(length[group])]
         usual = np.setdiff1d(group, slow, assume_unique=True)
@@ -188,24 +241,26 @@ def _arm(timeline: Timeline, kinds: dict[int, CopyKind]) -> OwnCost:
             waits[rows] = True
             post[rows] = min(SYNC_OWN_US, float(np.percentile(length[rows], 10)))
             own[rows] = np.where(length[rows] > post[rows] + WAITED_US, post[rows], length[rows])
-    keys = _copy_key(timeline)
+    keys, kept = _copy_key(timeline), length > own + WAITED_US
     for key, kind in kinds.items():
         rows = np.flatnonzero(keys == key)
-        toll[rows] = kind.toll
+        behind = kind.toll if kind.toll_behind else 0.0
+        toll[rows] = kind.toll - behind
         if not kind.blocks:
             continue
         excess[rows], waits[rows] = 0.0, True
-        if kind.is_kept_waiting:
-            own[rows] = np.minimum(length[rows], kind.expected + kind.crypto)
-            post[rows] = np.minimum(SELF_WAIT_US, length[rows] - own[rows])
-        else:
-            waited = min(SELF_WAIT_US, max(0.0, kind.typical - kind.expected))
-            own[rows] = np.maximum(length[rows] - waited, 0.0)
-    kept = length > own + np.where(timeline.is_copy, 0.0, WAITED_US)
+        before = kind.expected + kind.crypto - behind
+        kept[rows] = kind.is_kept_waiting | (length[rows] > before + CRYPTO_US)
+        own[rows] = np.where(kept[rows], np.minimum(length[rows], before), length[rows])
+        room = length[rows] - np.where(kept[rows], own[rows], 0.0)
+        post[rows] = np.minimum(SELF_WAIT_US + behind, room)
+        alone = min(SELF_WAIT_US, max(0.0, kind.typical - kind.expected))
+        self_wait[rows] = np.where(kept[rows], 0.0, alone)
     return OwnCost(
         own=own,
         excess=excess,
         toll=toll,
+        self_wait=self_wait,
         waits=waits,
         post=post,
         done=timeline.end - post,

@@ -141,7 +141,11 @@ class _Merged:
 
 
 def merge(
-    off: Arm, on: Arm, passages: tuple[Passage, ...], off_period: FloatArray, on_period: FloatArray
+    off: Arm,
+    on: Arm,
+    passages: tuple[Passage, ...],
+    periods: tuple[FloatArray, FloatArray],
+    slowdown: float,
 ) -> Program:
     """The merged program of paired passages.
 
@@ -149,8 +153,8 @@ def merge(
         off: the off arm.
         on: the on arm.
         passages: which steps are replayed.
-        off_period: measured length of every step of the off arm, µs.
-        on_period: the same of the on arm.
+        periods: measured length of every step of the off and of the on arm, µs.
+        slowdown: how much longer calls take in the on arm because its host is slower.
     """
     aligner = Aligner()
     threads = _matching(off.timeline.thread, on.timeline.thread, off.timeline, on.timeline, fixed=SUBMITTING)
@@ -158,7 +162,7 @@ def merge(
     merged = _merge_host(off.timeline, on.timeline, passages, threads, streams, aligner)
     merged = _ordered(merged, off.timeline, on.timeline)
     off_places, on_places = _Places(merged.passage, merged.off, len(off.timeline)), _Places(merged.passage, merged.on, len(on.timeline))
-    host = _host_program(merged, off, on)
+    host = _host_program(merged, off, on, slowdown)
     device, unknown = _merge_device(off, on, passages, streams, aligner, (off_places, on_places))
     steps_off = np.concatenate([np.arange(one.off_first, one.off_first + one.steps) for one in passages])
     steps_on = np.concatenate([np.arange(one.on_first, one.on_first + one.steps) for one in passages])
@@ -166,8 +170,8 @@ def merge(
         host=host,
         device=device,
         counts=np.concatenate([np.arange(one.steps) >= one.lead for one in passages]),
-        off_period=off_period[steps_off],
-        on_period=on_period[steps_on],
+        off_period=periods[0][steps_off],
+        on_period=periods[1][steps_on],
         off_dependency=_dependency(merged.passage, merged.off, off.timeline, off_places),
         on_dependency=_dependency(merged.passage, merged.on, on.timeline, on_places),
         stream=_streams(merged, off.timeline, on.timeline, streams),
@@ -369,7 +373,7 @@ def _streams(merged: _Merged, off: Timeline, on: Timeline, streams: dict[int, in
 # ---- costs of host operations
 
 
-def _host_program(merged: _Merged, off: Arm, on: Arm) -> HostProgram:
+def _host_program(merged: _Merged, off: Arm, on: Arm, slowdown: float) -> HostProgram:
     has_off, has_on = merged.off >= 0, merged.on >= 0
     category = np.where(
         has_off,
@@ -388,7 +392,9 @@ def _host_program(merged: _Merged, off: Arm, on: Arm) -> HostProgram:
 
     gap = _switched(*spent(off.timeline.gap, on.timeline.gap), HOST)
     gap += _switched(*spent(off.cost.excess, on.cost.excess), HOST)
-    own = _own_costs(category, both(off.cost.own, on.cost.own), both(off.cost.toll, on.cost.toll)[1])
+    toll, waited = both(off.cost.toll, on.cost.toll)[1], both(off.cost.self_wait, on.cost.self_wait)
+    own = _own_costs(category, both(off.cost.own, on.cost.own), toll, waited[1] - waited[0])
+    _share_speed(own, category, slowdown)
     waits = both(off.cost.waits * 1.0, on.cost.waits * 1.0)
     post = _post_costs(category, waits, both(off.cost.post, on.cost.post))
     return HostProgram(
@@ -426,24 +432,35 @@ def _player_of_call() -> IntArray:
 _PLAYER_OF_CALL: Final = _player_of_call()
 
 
-def _own_costs(category: IntArray, own: tuple[FloatArray, FloatArray], toll: FloatArray) -> Costs:
-    """Own costs; of a copy between host and GPU the launch toll and the rest are two players'."""
+def _own_costs(
+    category: IntArray, own: tuple[FloatArray, FloatArray], toll: FloatArray, self_wait: FloatArray
+) -> Costs:
+    """Own costs; of a copy between host and GPU launch toll, waiting for itself and the rest are three players'."""
     off, on = own
     costs = _switched(off, on, _PLAYER_OF_CALL[category])
     copies = np.isin(category, _HOST_COPIES)
     part = np.where(np.isfinite(toll), toll, 0.0)
     costs[copies, LAUNCH] = part[copies]
-    costs[copies, PCIE] = (on - off - part)[copies]
+    costs[copies, OVERLAP] = self_wait[copies]
+    costs[copies, PCIE] = (on - off - part - self_wait)[copies]
     return costs
+
+
+def _share_speed(own: Costs, category: IntArray, slowdown: float) -> None:
+    """Gives the host what calls take longer because it is slower, and takes it from tolls."""
+    slower = own[:, OFF] * (slowdown - 1.0)
+    copies = np.isin(category, _HOST_COPIES)
+    player = np.where(copies, PCIE, _PLAYER_OF_CALL[category])
+    own[np.arange(len(own)), player] -= slower
+    own[:, HOST] += slower
 
 
 def _post_costs(
     category: IntArray, waits: tuple[FloatArray, FloatArray], post: tuple[FloatArray, FloatArray]
 ) -> Costs:
     """What is added to the end of the awaited work; whether a copy waits at all is the overlap player's."""
-    copies = np.isin(category, _HOST_COPIES) | np.isin(category, (_PEER_COPY,))
     off, on = (np.where(waiting > 0, after, NEVER) for waiting, after in zip(waits, post, strict=True))
-    player = np.where(copies | (category < BOUNDARY) & (waits[0] != waits[1]), OVERLAP, LAUNCH)
+    player = np.where((category < BOUNDARY) & (waits[0] != waits[1]), OVERLAP, LAUNCH)
     return _switched(off, on, player)
 
 
@@ -525,16 +542,18 @@ def _durations(merged: _Merged, off: DeviceWork, on: DeviceWork) -> tuple[FloatA
     """Durations in both arms, and the part of the operations of which neither arm shows one.
 
     What only one arm shows holds for both, as far as the other allows it: GPU-local work runs at the same
-    speed with confidential computing. Unknown work takes what the same place in other steps shows, else no
-    time: it never kept the host waiting.
+    speed with confidential computing. Unknown work takes what the same place in other steps shows, else its
+    nominal time, which is none for a kernel: it never kept the host waiting.
     """
     has_off, has_on = merged.off >= 0, merged.on >= 0
     slot = _slots(merged)
     first, first_limit = _one_arm(merged.off, off, slot)
     second, second_limit = _one_arm(merged.on, on, slot)
     neither = np.isnan(first) & np.isnan(second)
-    off_time = np.where(np.isnan(first), np.minimum(np.nan_to_num(second), first_limit), first)
-    on_time = np.where(np.isnan(second), np.minimum(np.nan_to_num(first), second_limit), second)
+    nominal = np.where(has_off, np.append(off.nominal, 0.0)[merged.off], np.append(on.nominal, 0.0)[merged.on])
+    first, second = np.where(neither, nominal, first), np.where(neither, nominal, second)
+    off_time = np.minimum(np.where(np.isnan(first), second, first), first_limit)
+    on_time = np.minimum(np.where(np.isnan(second), first, second), second_limit)
     return off_time * has_off, on_time * has_on, float(neither.mean()) if len(neither) else 0.0
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from cctrace.trace import Metadata
 
 UNSET: Final = "not set"
-"""Value of a variable, or version of a package, that a complete list does not hold."""
+"""Value of what a recorder would have written if it were there: a variable, a package, an emulation."""
 OUTPUT_OPTIONS: Final = frozenset(
     {
         "--log-file",
@@ -23,10 +23,17 @@ OUTPUT_OPTIONS: Final = frozenset(
 )
 """Options of a command that only name where its results go: the arms of a pair often write different files,
 and what they do does not depend on it."""
-COMPLETE: Final = ("environment_variables", "software.frameworks")
+PRESENT: Final = "present"
+"""Value of a part as a whole, where another recording lacks it."""
+VARIABLES: Final = "environment_variables"
+COMPLETE: Final = (VARIABLES, "software.frameworks")
 """Lists that a recorder fills completely: what they do not hold is not there, instead of not known."""
-_NESTED: Final = (*COMPLETE, "hardware.gpu_details", "state_check", "environment", "emulation", "recording.window")
+NULL_IS_NONE: Final = ("emulation", "recording.step_pattern", "recording.window", "state_check.missing")
+"""Fields whose null says that there is none of it."""
+_NESTED: Final = (*COMPLETE, "hardware.gpu_details", "state_check", "environment", "recording.window")
 """Parts whose entries are fields of their own; other objects are compared as one value."""
+_WHOLE: Final = ("emulation",)
+"""Parts that are one value: they belong together."""
 _SYMMETRIC: Final = re.compile(r"symm[-_]?mem|nvls", re.IGNORECASE)
 _SHOWN: Final = 200
 """Characters of a value that are shown."""
@@ -39,7 +46,11 @@ def fields_of(metadata: Metadata) -> dict[str, Any]:
     """
     document = metadata.to_document()
     areas = document.pop("acceptance")
-    fields: dict[str, Any] = {}
+    fields: dict[str, Any] = {} if document.get("state_check") else {"state_check": None}
+    emulation = document.get("emulation")
+    if emulation:
+        # What was really charged is an outcome: it differs from run to run.
+        document["emulation"] = {key: entry for key, entry in emulation.items() if key != "injected"}
     for name, part in (*areas.items(), *document.items()):
         if name in ("lanes", "clock"):
             continue  # as long as the recording, and compared by what threads and streams do
@@ -52,7 +63,7 @@ def fields_of(metadata: Metadata) -> dict[str, Any]:
 
 def _flat(item: Any, name: str) -> dict[str, Any]:
     """The leaves of a part by dotted name; what is empty or null is one field that is not known."""
-    nested = "." not in name or name.startswith(_NESTED)
+    nested = name.startswith(_NESTED) or ("." not in name and name not in _WHOLE)
     if isinstance(item, Mapping) and nested:
         entries = [(str(key), entry) for key, entry in item.items()]
     elif isinstance(item, list) and nested and any(isinstance(entry, Mapping) for entry in item):
@@ -68,13 +79,17 @@ def _flat(item: Any, name: str) -> dict[str, Any]:
 
 
 def value_in(fields: Mapping[str, Any], name: str) -> Any:
-    """A field's value; UNSET if it belongs to a complete list that does not hold it, None if not known."""
+    """A field's value; UNSET if the recorder would have written it if it were there, None if not known."""
     known = fields.get(name)
-    if known is None:
-        for part in COMPLETE:
-            if name.startswith(f"{part}.") and any(other.startswith(f"{part}.") for other in fields):
-                return UNSET
-    return known
+    if known is not None:
+        return known
+    if any(other.startswith(f"{name}.") for other in fields):
+        return PRESENT
+    for part in (*COMPLETE, *NULL_IS_NONE):
+        whole = part in NULL_IS_NONE or any(other.startswith(f"{part}.") for other in fields)
+        if whole and (name == part or name.startswith(f"{part}.")):
+            return UNSET
+    return None
 
 
 def without_outputs(command: list[str] | None) -> list[str] | None:

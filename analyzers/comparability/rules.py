@@ -15,12 +15,13 @@ from typing import Any, Final
 FORBIDS, WARNS, INFORMS, EXPECTED, IGNORED = "forbids", "warns", "informs", "expected", "ignored"
 
 SAME_LOOP: Final = 0.02
-"""Reference loops and clocks under load that differ by less show the same GPU state: 2 % is the spread of single
-runs in the published tests. CC leaves matrix products at 0.998 of their speed."""
+"""Reference loops and clocks under load that differ by less show the same GPU state: 2 % is the spread of
+single runs in the published tests. CC leaves matrix products at 0.998 of their speed."""
 SAME_MEMORY_SIZE: Final = 0.05
-"""Main memory of a guest and a host, or of a guest with and without encryption, differs by what firmware takes."""
+"""Memory of a guest with and without encryption differs by what firmware and driver take of it."""
 SAME_MEMORY_IN_USE_BYTES: Final = 256 << 20
-"""Device memory in use before a run that differs by more is another program's: a CUDA context alone takes 300 MB."""
+"""Device memory in use before a run that differs by more is another program's: a CUDA context alone takes
+300 MB."""
 
 Near = Callable[[Any, Any], bool]
 
@@ -81,152 +82,216 @@ def _compiled() -> tuple[tuple[Rule, re.Pattern[str]], ...]:
     )
 
 
-_OTHER_STEP: Final = "a step does other work"
-_OTHER_SCHEDULE: Final = "steps are formed or run in another way"
-_OTHER_NCCL: Final = "NCCL may choose other algorithms or paths: a difference of collectives is then not encryption alone"
-_OTHER_ENGINE: Final = "an engine of another version makes other calls; regressions exist that show under CC only"
-_OTHER_SETTING: Final = "a setting of the engine or its libraries"
-_OUTCOME: Final = "an outcome of the run, not a condition"
-_CC: Final = "what the comparison is about"
+_Entry = tuple[str, str, str] | tuple[str, str, str, Near]
+
+
+def _area(prefix: str, *entries: _Entry) -> tuple[Rule, ...]:
+    """Rules whose patterns share their beginning."""
+    return tuple(Rule(prefix + pattern, *rest) for pattern, *rest in entries)
+
+
+_OTHER_WORK: Final = "a step does other work"
+_ALGORITHMS: Final = "the arms compare algorithms of collectives, not encryption"
+_OTHER_NCCL: Final = "NCCL may choose other algorithms or paths, which is not encryption"
+_OTHER_ENGINE: Final = "another version makes other calls; some regressions show under CC only"
+_FIRMWARE: Final = "other firmware: submissions pass through it"
+_DRIVER: Final = "launches and copies are the driver's work"
+_KV_CACHE: Final = "less memory for the KV cache"
+_COPY_SPEED: Final = "copies run at another speed"
+_WINDOW: Final = "the recordings hold other parts of their runs"
+_ENDED: Final = "one program ended in another way"
+_BUSY: Final = "something else uses the GPU"
+_STALE: Final = "the GPUs were not in the same state before the runs, so part of the difference is not CC's"
+_CC: Final = "the comparison is about it"
 _NAME: Final = "a name or a time, which differs between any two recordings"
 _MOMENT: Final = "a reading of one moment"
-_STATE: Final = "the GPUs were not in the same state before the runs, so part of the difference is not CC's"
+_OUTCOME: Final = "an outcome of the run, not a condition"
 
+_HARDWARE: Final = (
+    *_area(
+        "hardware.gpu_details.*.",
+        ("name", FORBIDS, "another GPU"),
+        ("compute_capability", FORBIDS, "another GPU"),
+        ("mig", FORBIDS, "a part of a GPU against a whole one"),
+        ("uuid", INFORMS, "another board: boards of one model differ by a percent or two"),
+        ("serial", INFORMS, "another board"),
+        ("pci_bus", IGNORED, _NAME),
+        ("protected_memory_bytes", EXPECTED, _CC),
+        ("memory_bytes", INFORMS, _KV_CACHE, within(SAME_MEMORY_SIZE)),
+        ("persistence_mode", INFORMS, "without it the driver is loaded for each program"),
+        ("pcie_max_*", INFORMS, "what the slot could do"),
+        ("pcie_*", WARNS, _COPY_SPEED),
+        ("nvlinks_active", WARNS, "collectives run at another speed, or not over NVLink"),
+        ("vbios", WARNS, _FIRMWARE),
+        ("gsp_firmware", WARNS, _FIRMWARE),
+        ("*", WARNS, "clocks, power limit or memory protection of the GPU"),
+    ),
+    *_area(
+        "hardware.",
+        ("cpu_model", WARNS, "host code, launches and AES run at another speed"),
+        ("cpus", WARNS, "the host's threads may have less room"),
+        ("sockets", INFORMS, "more sockets mean remote memory"),
+        ("memory_bytes", INFORMS, "another size of guest", within(SAME_MEMORY_SIZE)),
+        ("virtual_machine", WARNS, "a bare host against a guest holds the cost of virtualization"),
+        ("gpu_model", FORBIDS, "another GPU"),
+        ("gpus", WARNS, "another number of visible GPUs"),
+        ("gpu_memory_bytes", INFORMS, _KV_CACHE, within(SAME_MEMORY_SIZE)),
+        ("gpu_details", WARNS, "what NVML says about the GPUs"),
+        ("numa", WARNS, "remote memory can double what a copy costs"),
+        ("nvlink_topology", WARNS, "collectives take other paths"),
+        ("pcie", WARNS, _COPY_SPEED),
+    ),
+)
+_SOFTWARE: Final = _area(
+    "software.",
+    ("driver", WARNS, _DRIVER),
+    ("driver_kind", WARNS, "another kernel module"),
+    ("cuda", WARNS, _DRIVER),
+    ("cuda_runtime", WARNS, "the runtime makes the driver's calls"),
+    ("nccl", WARNS, _OTHER_NCCL),
+    ("python", WARNS, "host code runs at another speed"),
+    ("frameworks.vllm*", WARNS, _OTHER_ENGINE),
+    ("frameworks.sglang*", WARNS, _OTHER_ENGINE),
+    ("frameworks.tensorrt*", WARNS, _OTHER_ENGINE),
+    ("frameworks.transformers", WARNS, _OTHER_ENGINE),
+    ("frameworks*", WARNS, "another library may choose other kernels"),
+    ("cc_patches", WARNS, "the difference holds what the patches do"),
+    ("os", INFORMS, "another distribution"),
+    ("kernel", WARNS, "another scheduler, and another way through bounce buffers"),
+    ("openssl", WARNS, "the driver encrypts copies with it"),
+    ("*", WARNS, "other software"),
+)
+_WORKLOAD: Final = (
+    *_area(
+        "model.",
+        ("name", FORBIDS, _OTHER_WORK, _same_last_part),
+        ("weights_version", WARNS, "other weights"),
+        ("*", FORBIDS, _OTHER_WORK),
+    ),
+    *_area(
+        "load.",
+        ("batch", FORBIDS, _OTHER_WORK),
+        ("concurrency", FORBIDS, _OTHER_WORK),
+        ("input_len", FORBIDS, _OTHER_WORK),
+        ("output_len", FORBIDS, "another mix of prefill and decode, other lengths of context"),
+        ("requests", INFORMS, "one run is longer than the other"),
+        ("*", WARNS, "other requests"),
+    ),
+    *_area("parallelism.", ("*", FORBIDS, _OTHER_WORK)),
+    *_area(
+        "scheduling.",
+        ("cuda_graphs", WARNS, "another number of submissions, and so another toll"),
+        ("overlap", WARNS, "overlap that an arm does not have cannot be lost in it"),
+        ("readback", WARNS, "tokens come back in another way: a remedy is part of the difference"),
+        ("speculative", FORBIDS, _OTHER_WORK),
+        ("*", WARNS, "steps are formed or run in another way"),
+    ),
+    *_area(
+        "memory.",
+        ("kv_precision", FORBIDS, _OTHER_WORK),
+        ("*", WARNS, "other bytes cross PCIe"),
+    ),
+    *_area(
+        "scale.",
+        ("hosts", FORBIDS, _OTHER_WORK),
+        ("ranks", WARNS, "another number of processes handed work to GPUs"),
+        ("*", WARNS, "another path between hosts"),
+    ),
+)
+_VARIABLES: Final = _area(
+    "environment_variables",
+    (".CCTRACE_*", IGNORED, "the recorder's own"),
+    (".CUDA_VISIBLE_DEVICES", INFORMS, "other boards"),
+    (".CUDA_LAUNCH_BLOCKING", WARNS, "each launch waits for the GPU in one arm"),
+    (".CUDA_VERSION", WARNS, "another container image"),
+    (".CUDA_HOME", INFORMS, "another place of the toolkit"),
+    (".CUDA_*", WARNS, "loading, queues or connections of the driver"),
+    (".NCCL_NVLS_ENABLE", WARNS, _ALGORITHMS),
+    (".*SYMM*", WARNS, _ALGORITHMS),
+    (".*MULTICAST*", WARNS, _ALGORITHMS),
+    (".NCCL_*", WARNS, _OTHER_NCCL),
+    (".VLLM_USE_V2_MODEL_RUNNER", WARNS, "another runner: other host code, copies that no call shows"),
+    (".*CONFIDENTIAL*", WARNS, "the engine is told whether CC is on, and takes other paths"),
+    (".TLLM_PROFILING_TIMER", WARNS, "the autotuner's clock decides which kernels run"),
+    (".NVIDIA_*", INFORMS, "what a container was given"),
+    (".LD_PRELOAD", WARNS, "another interposer or allocator"),
+    (".LD_LIBRARY_PATH", INFORMS, "libraries may come from elsewhere"),
+    (".*", WARNS, "a setting of the engine or its libraries"),
+    ("", INFORMS, "settings of the engine and its libraries"),
+)
+_RECORDING: Final = (
+    *_area(
+        "recording.",
+        ("command", WARNS, "the program was started in another way"),
+        ("symmetric_memory", WARNS, _ALGORITHMS),
+        ("step_pattern", WARNS, "steps are cut in another way"),
+        ("window*", INFORMS, _WINDOW),
+        ("exit_code", INFORMS, _ENDED),
+        ("exit_signal", INFORMS, _ENDED),
+        ("host", INFORMS, "another host name"),
+        ("*", IGNORED, _NAME),
+    ),
+    *_area(
+        "collector.",
+        ("version", WARNS, "recorded by another version of the collector"),
+        ("gpu_mode", WARNS, "recorded in another mode: what recording costs differs"),
+        ("timing", FORBIDS, "CUPTI distorts the host times of one arm"),
+        ("notes", IGNORED, "said with the recording"),
+        ("processes*", IGNORED, "losses and the recorder's tax are compared by their size"),
+        ("*", INFORMS, "a setting of the recorder"),
+    ),
+)
+_STATE: Final = (
+    *_area(
+        "state_check.gpus.*.",
+        ("compute.median_us", WARNS, _STALE, within(SAME_LOOP)),
+        ("memory.median_us", WARNS, _STALE, within(SAME_LOOP)),
+        ("launch.median_us", EXPECTED, "the launch toll, seen from outside"),
+        ("sm_clock_load_mhz", WARNS, "kernels run at another clock", within(SAME_LOOP)),
+        ("memory_clock_load_mhz", WARNS, "memory runs at another clock", within(SAME_LOOP)),
+        ("throttle_reasons_load", WARNS, "something holds the clocks down"),
+        ("memory_used_bytes", WARNS, _BUSY, _near_in_bytes),
+        ("other_processes", WARNS, _BUSY),
+        ("recovery_action", WARNS, "the driver asks for a reset in one arm"),
+    ),
+    *_area(
+        "state_check",
+        (".version", WARNS, "the arms ran other reference loops, which cannot be compared"),
+        (".findings", WARNS, "the check found something stale or busy in one arm"),
+        (".missing", INFORMS, "the check is not complete in one arm"),
+        (".*", IGNORED, _MOMENT),
+        ("", WARNS, "whether the GPUs were in the same state before the runs"),
+    ),
+    *_area(
+        "environment",
+        (".start.container", INFORMS, "another kind of container"),
+        (".start.gpus.*.other_processes", WARNS, _BUSY),
+        (".start.confidential_computing.*", EXPECTED, _CC),
+        ("*", IGNORED, _MOMENT),
+    ),
+)
 RULES: Final = (
-    # hardware
-    Rule("hardware.cpu_model", WARNS, "host code, launches and AES run at another speed"),
-    Rule("hardware.cpus", WARNS, "the host's threads may have less room in one arm"),
-    Rule("hardware.sockets", INFORMS, "more sockets mean remote memory"),
-    Rule("hardware.memory_bytes", INFORMS, "another machine, or another size of guest", within(SAME_MEMORY_SIZE)),
-    Rule("hardware.virtual_machine", WARNS, "a bare host against a guest: the difference holds what virtualization costs"),
-    Rule("hardware.gpu_model", FORBIDS, "another GPU"),
-    Rule("hardware.gpus", WARNS, "another number of visible GPUs"),
-    Rule("hardware.gpu_memory_bytes", INFORMS, "less memory for the KV cache", within(SAME_MEMORY_SIZE)),
-    Rule("hardware.gpu_details.*.compute_capability", FORBIDS, "another GPU"),
-    Rule("hardware.gpu_details.*.mig", FORBIDS, "a part of a GPU against a whole one"),
-    Rule("hardware.gpu_details.*.name", FORBIDS, "another GPU"),
-    Rule("hardware.gpu_details.*.uuid", INFORMS, "another board of the same model: boards differ by a percent or two"),
-    Rule("hardware.gpu_details.*.serial", INFORMS, "another board"),
-    Rule("hardware.gpu_details.*.pci_bus", IGNORED, _NAME),
-    Rule("hardware.gpu_details.*.protected_memory_bytes", EXPECTED, _CC),
-    Rule("hardware.gpu_details.*.memory_bytes", INFORMS, "less memory for the KV cache", within(SAME_MEMORY_SIZE)),
-    Rule("hardware.gpu_details.*.persistence_mode", INFORMS, "without it the driver is loaded anew for each program"),
-    Rule("hardware.gpu_details.*.pcie_max_*", INFORMS, "what the slot could do"),
-    Rule("hardware.gpu_details.*.pcie_*", WARNS, "copies run at another speed"),
-    Rule("hardware.gpu_details.*.nvlinks_active", WARNS, "collectives run at another speed, or not over NVLink"),
-    Rule("hardware.gpu_details.*.vbios", WARNS, "other firmware"),
-    Rule("hardware.gpu_details.*.gsp_firmware", WARNS, "other firmware: submissions pass through the GSP"),
-    Rule("hardware.gpu_details.*", WARNS, "clocks, power limit or memory protection of the GPU"),
-    Rule("hardware.gpu_details", WARNS, "what NVML says about the GPUs"),
-    Rule("hardware.numa", WARNS, "remote memory can double what a copy costs"),
-    Rule("hardware.nvlink_topology", WARNS, "collectives take other paths"),
-    Rule("hardware.pcie", WARNS, "copies run at another speed"),
-    # security
-    Rule("security.firmware", WARNS, "other firmware: submissions pass through the GSP"),
-    Rule("security.*", EXPECTED, _CC),
-    # software
-    Rule("software.driver", WARNS, "launches and copies are the driver's work"),
-    Rule("software.driver_kind", WARNS, "another kernel module"),
-    Rule("software.cuda*", WARNS, "launches and copies are the driver's work"),
-    Rule("software.nccl", WARNS, _OTHER_NCCL),
-    Rule("software.python", WARNS, "host code runs at another speed"),
-    Rule("software.frameworks.vllm*", WARNS, _OTHER_ENGINE),
-    Rule("software.frameworks.sglang*", WARNS, _OTHER_ENGINE),
-    Rule("software.frameworks.tensorrt*", WARNS, _OTHER_ENGINE),
-    Rule("software.frameworks.transformers", WARNS, _OTHER_ENGINE),
-    Rule("software.frameworks*", WARNS, "another library may choose other kernels"),
-    Rule("software.cc_patches", WARNS, "the difference holds what the patches do"),
-    Rule("software.os", INFORMS, "another distribution"),
-    Rule("software.kernel", WARNS, "another scheduler, and another way through bounce buffers"),
-    Rule("software.openssl", WARNS, "the driver encrypts copies with it"),
-    Rule("software.*", WARNS, "other software"),
-    # what ran
-    Rule("model.name", FORBIDS, _OTHER_STEP, _same_last_part),
-    Rule("model.weights_version", WARNS, "other weights"),
-    Rule("model.*", FORBIDS, _OTHER_STEP),
-    Rule("load.batch", FORBIDS, _OTHER_STEP),
-    Rule("load.concurrency", FORBIDS, _OTHER_STEP),
-    Rule("load.input_len", FORBIDS, _OTHER_STEP),
-    Rule("load.output_len", FORBIDS, "another mix of prefill and decode, and another length of context"),
-    Rule("load.requests", INFORMS, "one run is longer than the other"),
-    Rule("load.*", WARNS, "other requests"),
-    Rule("parallelism.*", FORBIDS, _OTHER_STEP),
-    Rule("scheduling.cuda_graphs", WARNS, "another number of submissions, and with it another toll"),
-    Rule("scheduling.overlap", WARNS, "overlap that one arm does not have cannot be lost in it"),
-    Rule("scheduling.readback", WARNS, "the tokens come back in another way: a remedy is part of the difference"),
-    Rule("scheduling.speculative", FORBIDS, _OTHER_STEP),
-    Rule("scheduling.*", WARNS, _OTHER_SCHEDULE),
-    Rule("memory.kv_precision", FORBIDS, _OTHER_STEP),
-    Rule("memory.*", WARNS, "other bytes cross PCIe"),
-    Rule("results.errors", WARNS, "failed requests are load that one arm did not have"),
-    Rule("results.*", IGNORED, _OUTCOME),
-    Rule("life_cycle.*", IGNORED, _OUTCOME),
-    Rule("scale.ranks", WARNS, "another number of processes handed work to GPUs"),
-    Rule("scale.hosts", FORBIDS, _OTHER_STEP),
-    Rule("scale.*", WARNS, "another path between hosts"),
-    # environment variables
-    Rule("environment_variables.CCTRACE_*", IGNORED, "the recorder's own"),
-    Rule("environment_variables.CUDA_VISIBLE_DEVICES", INFORMS, "other boards"),
-    Rule("environment_variables.CUDA_LAUNCH_BLOCKING", WARNS, "each launch waits for the GPU in one arm"),
-    Rule("environment_variables.CUDA_VERSION", WARNS, "another container image"),
-    Rule("environment_variables.CUDA_HOME", INFORMS, "another place of the toolkit"),
-    Rule("environment_variables.CUDA_*", WARNS, "loading, queues or connections of the driver"),
-    Rule("environment_variables.NCCL_NVLS_ENABLE", WARNS, "NVLS exists in one arm only: the arms compare algorithms, not encryption"),
-    Rule("environment_variables.*SYMM*", WARNS, "symmetric memory in one arm only: the arms compare algorithms, not encryption"),
-    Rule("environment_variables.*MULTICAST*", WARNS, "multicast in one arm only: the arms compare algorithms, not encryption"),
-    Rule("environment_variables.NCCL_*", WARNS, _OTHER_NCCL),
-    Rule("environment_variables.VLLM_USE_V2_MODEL_RUNNER", WARNS, "another model runner: other host code, and copies that no call shows"),
-    Rule("environment_variables.*CONFIDENTIAL*", WARNS, "the engine is told whether CC is on, and takes other paths"),
-    Rule("environment_variables.TLLM_PROFILING_TIMER", WARNS, "the autotuner times with another clock and may choose other kernels"),
-    Rule("environment_variables.NVIDIA_*", INFORMS, "what a container was given"),
-    Rule("environment_variables.LD_PRELOAD", WARNS, "another interposer or allocator"),
-    Rule("environment_variables.LD_LIBRARY_PATH", INFORMS, "libraries may come from elsewhere"),
-    Rule("environment_variables.*", WARNS, _OTHER_SETTING),
-    Rule("environment_variables", INFORMS, "variables that matter"),
-    # how it was recorded
-    Rule("recording.command", WARNS, "the program was started in another way"),
-    Rule("recording.symmetric_memory", WARNS, "symmetric memory was asked for in one arm only: the arms compare algorithms, not encryption"),
-    Rule("recording.step_pattern", WARNS, "steps are cut in another way"),
-    Rule("recording.window.*", INFORMS, "the recordings hold other parts of their runs"),
-    Rule("recording.window", INFORMS, "the recordings hold other parts of their runs"),
-    Rule("recording.exit_code", INFORMS, "one program ended in another way"),
-    Rule("recording.exit_signal", INFORMS, "one program ended in another way"),
-    Rule("recording.host", INFORMS, "another host name"),
-    Rule("recording.*", IGNORED, _NAME),
-    Rule("collector.version", WARNS, "recorded by another version of the collector"),
-    Rule("collector.gpu_mode", WARNS, "recorded in another mode: what recording costs differs"),
-    Rule("collector.timing", FORBIDS, "CUPTI distorts the host times of one arm"),
-    Rule("collector.notes", IGNORED, "said with the recording"),
-    Rule("collector.processes*", IGNORED, "losses and the recorder's tax are compared by their size"),
-    Rule("collector.*", INFORMS, "a setting of the recorder"),
-    Rule("emulation.injected*", EXPECTED, _CC),
-    Rule("emulation*", EXPECTED, _CC),
-    # state of the GPUs before
-    Rule("state_check.version", WARNS, "the arms ran other reference loops, so the states cannot be compared"),
-    Rule("state_check.gpus.*.compute.median_us", WARNS, _STATE, within(SAME_LOOP)),
-    Rule("state_check.gpus.*.memory.median_us", WARNS, _STATE, within(SAME_LOOP)),
-    Rule("state_check.gpus.*.launch.median_us", EXPECTED, "the launch toll, seen from outside"),
-    Rule("state_check.gpus.*.sm_clock_load_mhz", WARNS, "kernels run at another clock", within(SAME_LOOP)),
-    Rule("state_check.gpus.*.memory_clock_load_mhz", WARNS, "memory runs at another clock", within(SAME_LOOP)),
-    Rule("state_check.gpus.*.throttle_reasons_load", WARNS, "something holds the clocks down in one arm"),
-    Rule("state_check.gpus.*.memory_used_bytes", WARNS, "something else holds memory of the GPU", _near_in_bytes),
-    Rule("state_check.gpus.*.other_processes", WARNS, "something else uses the GPU"),
-    Rule("state_check.gpus.*.recovery_action", WARNS, "the driver asks for a reset in one arm"),
-    Rule("state_check.findings", WARNS, "the check found something stale or busy in one arm"),
-    Rule("state_check.missing", INFORMS, "the check is not complete in one arm"),
-    Rule("state_check.*", IGNORED, _MOMENT),
-    Rule("state_check", WARNS, "whether the GPUs were in the same state before the runs"),
-    # the rest of the document
-    Rule("environment.start.container", INFORMS, "another kind of container"),
-    Rule("environment.start.gpus.*.other_processes", WARNS, "something else uses the GPU"),
-    Rule("environment.start.confidential_computing.*", EXPECTED, _CC),
-    Rule("environment*", IGNORED, _MOMENT),
-    Rule("clock*", IGNORED, "how clocks were tied together"),
-    Rule("lanes*", IGNORED, "threads and streams: compared by what they do"),
-    Rule("labels", IGNORED, "said with every result"),
-    Rule("format_version", IGNORED, "read the same"),
-    Rule("created_by", INFORMS, "another program wrote the file"),
-    Rule("label", IGNORED, _NAME),
-    Rule("*", INFORMS, "this version does not know what the field means"),
-)  # fmt: skip
+    *_HARDWARE,
+    *_area("security.", ("firmware", WARNS, _FIRMWARE), ("*", EXPECTED, _CC)),
+    *_SOFTWARE,
+    *_WORKLOAD,
+    *_area(
+        "results.",
+        ("errors", WARNS, "failed requests are load that one arm did not have"),
+        ("*", IGNORED, _OUTCOME),
+    ),
+    *_area("life_cycle.", ("*", IGNORED, _OUTCOME)),
+    *_VARIABLES,
+    *_RECORDING,
+    *_area("emulation", ("", EXPECTED, _CC)),
+    *_STATE,
+    *_area(
+        "",
+        ("labels", IGNORED, "said with every result"),
+        ("format_version", IGNORED, "read the same"),
+        ("created_by", INFORMS, "another program wrote the file"),
+        ("label", IGNORED, _NAME),
+        ("*", INFORMS, "a field that this version does not know"),
+    ),
+)
 """Every field's rule."""

@@ -70,7 +70,11 @@ def assembled(
     growth = whole.on_step_us / whole.off_step_us - 1
     gate = None if fail_over_pct is None else judged(fail_over_pct, growth, statistics, whole.comparability)
     return Report(
-        **{field.name: getattr(whole, field.name) for field in fields(Attribution) if field.name != "headline"},
+        **{
+            field.name: getattr(whole, field.name)
+            for field in fields(Attribution)
+            if field.name != "headline"
+        },
         headline=headline_of(whole, statistics, "The on arm" if subject == "Difference" else subject),
         step_growth=growth,
         throughput_loss=1 - whole.off_step_us / whole.on_step_us,

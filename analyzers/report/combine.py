@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import fields, replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_type_hints
 
 from cctrace.analyzers.attribution.result import (
     CAUSES,
@@ -72,6 +72,8 @@ def without_shares(one: Part, because: tuple[str, ...]) -> Part:
         found = {name: without_shares(part, because) for name, part in one.phases.found()}
         bare["phases"] = replace(one.phases, **found)
         bare["classes"] = tuple(without_shares(part, because) for part in one.classes)
+    if isinstance(one, ClassBreakdown):
+        bare["sites"] = ()
     return replace(one, **bare)
 
 
@@ -88,8 +90,7 @@ def combined_classes(parts: Sequence[Sequence[ClassBreakdown]]) -> tuple[ClassBr
         for one in classes:
             several.setdefault((one.phase, one.off_class, one.on_class), []).append(one)
     made = [
-        replace(combined(group), sites=_sites([one.sites for one in group]))
-        for group in several.values()
+        replace(combined(group), sites=_sites([one.sites for one in group])) for group in several.values()
     ]
     return tuple(sorted(made, key=lambda one: -one.off_weight * one.off_step_us))
 
@@ -99,10 +100,9 @@ def _mean(items: Sequence[Any], name: str) -> float:
 
 
 def _means(items: Sequence[Any]) -> dict[str, Any]:
-    """Means of all fields that are numbers in every item."""
-    names = [field.name for field in fields(items[0])]
-    numbers = [name for name in names if all(isinstance(getattr(one, name), float) for one in items)]
-    return {name: _mean(items, name) for name in numbers}
+    """Means of all fields that are plain numbers."""
+    hints = get_type_hints(type(items[0]))
+    return {field.name: _mean(items, field.name) for field in fields(items[0]) if hints[field.name] is float}
 
 
 def _interval(values: Sequence[float]) -> tuple[float, ...] | None:
@@ -117,7 +117,9 @@ def union(texts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
 
 def _shares(several: Sequence[Shares], off_us: float) -> Shares:
     causes = {cause: [getattr(one, cause) for one in several] for cause in CAUSES}
-    made = {name: None if None in shares else _share(shares, off_us) for name, shares in causes.items()}
+    made: dict[str, Any] = {
+        name: None if None in shares else _share(shares, off_us) for name, shares in causes.items()
+    }
     return replace(several[0], **made)
 
 
@@ -149,7 +151,7 @@ def _model(several: Sequence[ModelCheck]) -> ModelCheck | None:
 
 
 def _without_nvlink(one: Part) -> Part:
-    """A breakdown whose NVLink share is in the GPU's part of the residual, as in a pair that cannot tell it."""
+    """A breakdown with its NVLink share in the GPU's part of the residual, as in a pair that cannot tell."""
     if one.shares is None or one.shares.nvlink is None or one.residual is None:
         return one
     moved, rest = one.shares.nvlink.share_us, one.residual

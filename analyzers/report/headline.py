@@ -56,19 +56,17 @@ def headline_of(whole: Attribution, statistics: PairStatistics, subject: str) ->
     growth = f"{percent(ratio - 1, signed=True)}, throughput {_throughput(ratio)}"
     verdict = statistics.verdict
     if verdict.verdict == EQUIVALENT:
-        limit = percent(MARGIN)
-        return f"{subject} changes {step} by less than {limit}: {signed_time(whole.delta_us)} ({growth})."
+        change = f"{subject} changes {step} by less than {percent(MARGIN)}: {signed_time(whole.delta_us)}"
+        return f"{change} ({growth}){_refusal(whole)}."
     if verdict.verdict != DIFFERENCE:
         runs = plural(verdict.pairs, "pair")
-        return (
-            f"Within noise: {signed_time(whole.delta_us)} on {step} ({growth}); "
-            f"{runs} of runs can show {verdict.detectable_pct:.1f} % or more."
-        )
+        change = f"Within noise: {signed_time(whole.delta_us)} on {step} ({growth})"
+        return f"{change}; {runs} of runs can show {verdict.detectable_pct:.1f} % or more{_refusal(whole)}."
     if whole.delta_us < 0:
         change = f"{subject} saves {time_text(-whole.delta_us)} on {step}"
     else:
         change = f"{subject} costs {time_text(whole.delta_us)} on top of {step}"
-    return f"{change} ({growth}){_phase(whole)}{_explanation(whole)}."
+    return f"{change} ({growth}){_phase(whole)}{_refusal(whole)}{_explanation(whole)}."
 
 
 def step_words(whole: Attribution) -> str:
@@ -112,9 +110,11 @@ def _contribution(one: Breakdown) -> float:
     return one.on_weight * one.on_step_us - one.off_weight * one.off_step_us
 
 
+def _refusal(whole: Attribution) -> str:
+    return f"; cannot attribute it, because {whole.refused_because[0]}" if whole.refused_because else ""
+
+
 def _explanation(whole: Attribution) -> str:
-    if whole.refused_because:
-        return f"; cannot attribute it, because {whole.refused_because[0]}"
     parts = parts_of(whole)
     # What goes against the difference explains none of it.
     towards = [part for part in parts if part.us * whole.delta_us > 0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cctrace.analyzers.arms import Arm, arm_of, main_pair, pair_classes
-from cctrace.analyzers.attribution import attribute
+from cctrace.analyzers.attribution.engine import attribute_arms
 from cctrace.analyzers.columns import FloatArray
 from cctrace.analyzers.diff import compare_arms
 from cctrace.analyzers.loading import load
@@ -28,7 +28,7 @@ def compared_pair(off: Trace, on: Trace, kernel_times: Trace | None = None) -> C
     return ComparedPair(
         off=str(off.path),
         on=str(on.path),
-        attribution=attribute(off_arm, on_arm, off, on, kernel_times),
+        attribution=attribute_arms(off_arm, on_arm),
         calls=compare_arms(on_arm, off_arm),
         within=_within(off_arm, on_arm),
     )

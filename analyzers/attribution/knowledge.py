@@ -1,0 +1,78 @@
+"""What two recordings can tell at all: the kind of input, and whether NVLink can be told from other GPU work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cctrace.analyzers.arms import Arm
+from cctrace.analyzers.attribution.breakdown import Knowledge
+from cctrace.analyzers.attribution.collectives import any_collective
+from cctrace.analyzers.calls import COPY_KIND
+from cctrace.analyzers.gpu import GPU_KINDS
+
+KERNELS, GRAPHS, HOST_ONLY = "kernels", "graphs", "host-only"
+"""Kinds of input, as in `Attribution.kind_of_input`."""
+_KERNEL_ROW, _GRAPH_ROW = GPU_KINDS.index("kernel"), GPU_KINDS.index("graph")
+
+
+def input_kind(off: Arm, on: Arm) -> str:
+    """What the GPU rows of two arms are."""
+    kinds = [_rows_of(arm) for arm in (off, on)]
+    if all(kind == KERNELS for kind in kinds):
+        return KERNELS
+    return HOST_ONLY if all(kind == HOST_ONLY for kind in kinds) else GRAPHS
+
+
+def _rows_of(arm: Arm) -> str:
+    kinds = arm.process.gpu.kind
+    if (kinds == _KERNEL_ROW).any():
+        return KERNELS
+    return GRAPHS if (kinds == _GRAPH_ROW).any() else HOST_ONLY
+
+
+def knowledge_of(off: Arm, on: Arm) -> Knowledge:
+    """What can be told apart in two arms, and what forbids shares whatever the replay says."""
+    distorted = [arm.recording.path for arm in (off, on) if arm.recording.distorted]
+    refused = tuple(
+        f"CUPTI distorted the host times of {path}: record with --gpu stamps, and give this file to "
+        "--kernel-times"
+        for path in distorted
+    )
+    kind = input_kind(off, on)
+    notes = {
+        KERNELS: (),
+        GRAPHS: ("GPU times are those of whole graphs; those of other work follow from what the host waited for",),
+        HOST_ONLY: ("GPU times are not recorded; they follow from what the host waited for",),
+    }
+    return Knowledge(_nvlink_unknown(off, on, kind), refused, notes[kind])
+
+
+def _nvlink_unknown(off: Arm, on: Arm, kind: str) -> str | None:
+    if kind == KERNELS:
+        return None
+    if any_collective(_kernels((off, on))):
+        return (
+            "the recordings hold collectives, but no GPU times of single kernels: what NVLink encryption costs "
+            "cannot be told from other GPU work (--kernel-times tells it)"
+        )
+    if any(_several_gpus(arm) for arm in (off, on)):
+        return (
+            "several GPUs work together, and the recordings do not name the kernels in their graphs: what "
+            "NVLink encryption costs cannot be told from other GPU work"
+        )
+    return None
+
+
+def _kernels(arms: Iterable[Arm]) -> Iterable[str]:
+    for arm in arms:
+        calls = arm.process.calls
+        yield from (calls.symbols[code] for code in set(calls.symbol[calls.symbol >= 0].tolist()))
+
+
+def _several_gpus(arm: Arm) -> bool:
+    """Whether GPUs of the recording exchange data: by copies, by ranks, or by what the metadata says."""
+    calls, acceptance = arm.process.calls, arm.recording.metadata.acceptance
+    if (calls.copy_kind == COPY_KIND["p2p"]).any():
+        return True
+    sizes = (acceptance.parallelism.tp, acceptance.parallelism.ep, acceptance.parallelism.cp, acceptance.scale.ranks)
+    return any(size is not None and size > 1 for size in sizes)

@@ -1,0 +1,195 @@
+"""What differs between the arms of a comparison besides confidential computing, each with what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from cctrace.analyzers.attribution.result import SEVERITIES, Comparability
+from cctrace.analyzers.comparability.conditions import conditions
+from cctrace.analyzers.comparability.fields import VARIABLES, fields_of, text_of, value_in
+from cctrace.analyzers.comparability.kernels import KernelDifferences, compared_kernels, kernels_differ
+from cctrace.analyzers.comparability.rules import EXPECTED, FORBIDS, IGNORED, INFORMS, WARNS, Rule, rule_of
+from cctrace.analyzers.loading import Recording
+from cctrace.analyzers.results import Result, about, value
+
+Fields = Mapping[str, Any]
+MUST_REPEAT: Final = (
+    "security.tee",
+    "security.cc_mode",
+    "security.multi_gpu_mode",
+    "security.nvlink_encryption",
+    "security.devtools",
+    "emulation",
+)
+"""Fields that make an arm what it is: two runs that differ in them are not of one arm."""
+NOT_KNOWN: Final = "not known in either arm: nothing says that it is the same"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmsCompared(Result):
+    """Two arms compared field by field."""
+
+    items: tuple[Comparability, ...] = field(
+        metadata=about("what differs, or is not known, the gravest first; what is equal is only counted")
+    )
+    equal_fields: int = value("fields that are known and the same in all recordings")
+    unknown_fields: tuple[str, ...] = value(
+        "fields that matter and are known in neither arm: nothing says that they are the same"
+    )
+    kernels: KernelDifferences = field(metadata=about("kernels that one arm alone runs"))
+
+    @property
+    def forbidden_because(self) -> tuple[str, ...]:
+        """Why there must be no shares; empty if nothing forbids them."""
+        return tuple(one.message for one in self.items if one.severity == FORBIDS)
+
+
+def comparability_of(off: Sequence[Recording], on: Sequence[Recording]) -> ArmsCompared:
+    """Compares every field of the metadata of two arms, and what their rows show.
+
+    Args:
+        off: recordings of the arm without confidential computing, at least one.
+        on: recordings of the arm with it, at least one.
+    """
+    fields = {arm: [fields_of(one.metadata) for one in runs] for arm, runs in (("off", off), ("on", on))}
+    names = _leaves([name for arm in fields.values() for run in arm for name in run])
+    found = _differing(names, fields["off"], fields["on"])
+    for arm, runs in (("off", off), ("on", on)):
+        found += _within(arm, names, fields[arm], [run.path for run in runs])
+    kernels = compared_kernels(off, on)
+    items = [*conditions(off, on), *kernels_differ(kernels), *found]
+    unknown = tuple(name for name in names if _is_unknown(name, fields["off"] + fields["on"]))
+    return ArmsCompared(
+        items=tuple(
+            sorted(items, key=lambda one: (SEVERITIES.index(one.severity), one.message == NOT_KNOWN))
+        ),
+        equal_fields=sum(_is_equal(name, fields["off"] + fields["on"]) for name in names),
+        unknown_fields=unknown,
+        kernels=kernels,
+    )
+
+
+def _gravity(one: Comparability) -> tuple[int, bool]:
+    return SEVERITIES.index(one.severity), one.message == NOT_KNOWN
+
+
+def pair_comparability(off: Recording, on: Recording) -> tuple[Comparability, ...]:
+    """What differs between the two recordings of one pair, the gravest first."""
+    return comparability_of([off], [on]).items
+
+
+def compared_fields(off: Recording, on: Recording) -> list[Comparability]:
+    """The fields of the metadata in which two recordings differ, in the order of the document."""
+    first, second = fields_of(off.metadata), fields_of(on.metadata)
+    found = _differing(_leaves([*first, *second]), [first], [second])
+    return [one for one in found if one.message != NOT_KNOWN]
+
+
+def _differing(names: Sequence[str], off: Sequence[Fields], on: Sequence[Fields]) -> list[Comparability]:
+    compared = [_between(name, off, on) for name in names]
+    return [one for one in compared if one is not None]
+
+
+def _leaves(names: Sequence[str]) -> list[str]:
+    """The names to compare: of a part that a recording lacks as a whole its own, and not those of its entries."""
+    unique = dict.fromkeys(names)
+    lacking = [
+        name for name in unique if name != VARIABLES and any(one.startswith(f"{name}.") for one in unique)
+    ]
+    entries = tuple(f"{name}." for name in lacking)
+    return [name for name in unique if not name.startswith(entries) and name != VARIABLES]
+
+
+def _values(name: str, runs: Sequence[Fields]) -> list[Any]:
+    """What the runs say, each value once."""
+    found: list[Any] = []
+    for run in runs:
+        item = value_in(run, name)
+        if item not in found:
+            found.append(item)
+    return found
+
+
+def _same(rule: Rule, first: Any, second: Any) -> bool:
+    return bool(first == second) or (
+        first is not None and second is not None and rule.near is not None and rule.near(first, second)
+    )
+
+
+def _all_same(rule: Rule, values: Sequence[Any]) -> bool:
+    return all(_same(rule, values[0], other) for other in values[1:])
+
+
+def _is_equal(name: str, runs: Sequence[Fields]) -> bool:
+    rule, values = rule_of(name), _values(name, runs)
+    return rule.severity != IGNORED and None not in values and _all_same(rule, values)
+
+
+def _is_unknown(name: str, runs: Sequence[Fields]) -> bool:
+    return rule_of(name).matters and _values(name, runs) == [None]
+
+
+def _between(name: str, off: Sequence[Fields], on: Sequence[Fields]) -> Comparability | None:
+    """One field of both arms; None if it is the same, or does not matter."""
+    rule = rule_of(name)
+    first, second = _values(name, off), _values(name, on)
+    if rule.severity == IGNORED:
+        return None
+    if first == second == [None]:
+        return _item(name, INFORMS, None, None, NOT_KNOWN) if rule.matters else None
+    known = None not in (*first, *second)
+    if known and all(_same(rule, one, other) for one in first for other in second):
+        return None
+    severity = rule.severity
+    if not known:
+        # What is not known cannot be called different, and not the same either.
+        severity = {FORBIDS: WARNS}.get(severity, severity)
+    message = (
+        f"{name} differs: {rule.why}"
+        if known
+        else f"{name} is {_unknown_in(first, second)}; if it differs: {rule.why}"
+    )
+    return _item(name, severity, _texts(first, second[0]), _texts(second, first[0]), message)
+
+
+def _unknown_in(off: Sequence[Any], on: Sequence[Any]) -> str:
+    arms = [arm for arm, values in (("off", off), ("on", on)) if None in values]
+    return f"not known in {'either arm' if len(arms) == 2 else f'the {arms[0]} arm'}"
+
+
+def _within(
+    arm: str, names: Sequence[str], runs: Sequence[Fields], paths: Sequence[str]
+) -> list[Comparability]:
+    """Fields in which the runs of one arm differ among themselves: repeats must repeat."""
+    found = []
+    for name in names:
+        rule, values = rule_of(name), _values(name, runs)
+        if rule.severity == IGNORED or len(values) < 2 or _all_same(rule, values):
+            continue
+        odd = next(path for run, path in zip(runs, paths, strict=True) if value_in(run, name) != values[0])
+        text = _texts(values, None)
+        off, on = (text, None) if arm == "off" else (None, text)
+        message = f"{name} differs between runs of the {arm} arm ({odd} from {paths[0]}): {rule.why}"
+        found.append(_item(name, _severity_within(name, values), off, on, message))
+    return found
+
+
+def _severity_within(name: str, values: Sequence[Any]) -> str:
+    """Within an arm nothing is meant to differ, what the comparison is about least of all."""
+    severity = FORBIDS if name in MUST_REPEAT else rule_of(name).severity
+    if severity == EXPECTED:
+        return WARNS
+    return WARNS if severity == FORBIDS and None in values else severity
+
+
+def _texts(values: Sequence[Any], other: Any) -> str | None:
+    texts = [text_of(item, other) for item in values]
+    if texts == [None]:
+        return None
+    return " | ".join("not known" if text is None else text for text in texts)
+
+
+def _item(name: str, severity: str, off: str | None, on: str | None, message: str) -> Comparability:
+    return Comparability(name=name, severity=severity, off=off, on=on, message=message)

@@ -1,0 +1,115 @@
+"""Kernels that one arm alone runs: another algorithm was chosen, which is no cost of encryption."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from cctrace.analyzers.attribution.result import Comparability
+from cctrace.analyzers.calls import CAPTURE, SUBMIT
+from cctrace.analyzers.comparability.rules import INFORMS, WARNS
+from cctrace.analyzers.loading import Recording
+from cctrace.analyzers.results import Result, value
+
+MULTICAST: Final = re.compile(r"multimem|nvls|ldmc|stmc|sym[mk]?k?dev|symm_mem|mnnvl|gpu_mc", re.IGNORECASE)
+"""Kernels that reach other GPUs by multicast or through symmetric memory: NCCL's NVLS and symmetric kernels
+(LDMC, STMC: load and store by multicast), torch's `multimem_…`, the multi-node kernels of FlashInfer and
+TensorRT LLM, Transformer Engine's `…_mc`."""
+COLLECTIVE: Final = re.compile(
+    r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|nccl|one_?shot|two_?shot", re.IGNORECASE
+)
+"""Kernels of collectives, by the names that NCCL, torch and the engines give them."""
+MIN_LAUNCHES: Final = 3
+"""A kernel that was launched less often, outside of graphs, is set-up and no part of the steps."""
+LISTED: Final = 5
+SHORT_NAME: Final = 60
+"""Characters of a kernel's symbol that are shown: templates run over pages."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelDifferences(Result):
+    """Kernels by symbol: those launched several times, and those recorded into graphs."""
+
+    known: bool = value("whether both arms know the symbols of kernels")
+    only_off: tuple[str, ...] = value("symbols that the off arm alone has")
+    only_on: tuple[str, ...] = value("symbols that the on arm alone has")
+    common: int = value("symbols that both have", "kernels")
+
+
+def compared_kernels(off: Sequence[Recording], on: Sequence[Recording]) -> KernelDifferences:
+    """Which kernels all recordings of one arm have and no recording of the other."""
+    first = [kernel_symbols(one) for one in off]
+    second = [kernel_symbols(one) for one in on]
+    known = all(first) and all(second)
+    off_names, on_names = set.union(*first), set.union(*second)
+    return KernelDifferences(
+        known=known,
+        only_off=tuple(sorted(set.intersection(*first) - on_names)) if known else (),
+        only_on=tuple(sorted(set.intersection(*second) - off_names)) if known else (),
+        common=len(off_names & on_names),
+    )
+
+
+def kernel_symbols(recording: Recording) -> set[str]:
+    """Symbols of the kernels that a recording launches several times, or records into graphs."""
+    calls = recording.calls
+    kernels = calls.is_operation("kernel") & (calls.symbol >= 0)
+    launches = np.bincount(calls.symbol[kernels & (calls.kind == SUBMIT)], minlength=len(calls.symbols))
+    captured = np.bincount(calls.symbol[kernels & (calls.kind == CAPTURE)], minlength=len(calls.symbols))
+    numbers = np.flatnonzero((launches >= MIN_LAUNCHES) | (captured > 0)).tolist()
+    return {calls.symbols[number] for number in numbers if not calls.symbols[number].startswith("cuLaunch")}
+
+
+def kernels_differ(kernels: KernelDifferences) -> Iterator[Comparability]:
+    """What the difference means: an algorithm that multicast or an autotuner changed."""
+    if not kernels.known:
+        yield Comparability(
+            name="kernels",
+            severity=INFORMS,
+            off=None,
+            on=None,
+            message="names of kernels are not known in both arms: nothing says that they run the same ones",
+        )
+        return
+    if not kernels.only_off and not kernels.only_on:
+        return
+    symbols = (*kernels.only_off, *kernels.only_on)
+    if any(MULTICAST.search(symbol) for symbol in symbols):
+        meaning = (
+            "one arm uses multicast or symmetric memory, which CC blocks: the arms compare algorithms, not "
+            "encryption; repeat the off arm without them (NCCL_NVLS_ENABLE=0)"
+        )
+    elif any(COLLECTIVE.search(symbol) for symbol in symbols):
+        meaning = "another algorithm of a collective was chosen: its difference is not encryption alone"
+    else:
+        meaning = "other kernels were chosen, by an autotuner for example: their difference is not encryption"
+    yield Comparability(
+        name="kernels",
+        severity=WARNS,
+        off=_listed(kernels.only_off),
+        on=_listed(kernels.only_on),
+        message=f"kernels that one arm alone runs: {meaning}",
+    )
+
+
+def _listed(symbols: Sequence[str]) -> str:
+    """`none of its own`, or the first names and the number of all."""
+    if not symbols:
+        return "none of its own"
+    names = ", ".join(short_name(symbol) for symbol in symbols[:LISTED])
+    return f"{len(symbols)}: {names}" + (" …" if len(symbols) > LISTED else "")
+
+
+def short_name(symbol: str) -> str:
+    """A symbol for people: `vllm::rms_norm_kernel` of a mangled name, the first part of a long one."""
+    words, rest = [], symbol.removeprefix("_Z").removeprefix("N")
+    while symbol.startswith("_Z") and (length := re.match(r"\d+", rest)):
+        begin, count = length.end(), int(length.group())
+        words.append(rest[begin : begin + count])
+        rest = rest[begin + count :]
+    name = "::".join(word for word in words if not word.startswith("_GLOBAL__N")) or symbol
+    return name if len(name) <= SHORT_NAME else f"{name[: SHORT_NAME - 1]}…"
