@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 
 PLAYERS: Final = ("launch", "pcie", "overlap", "nvlink", "host", "gpu")
-WARM_UP_STEPS: Final = 4
+WARM_UP_STEPS: Final = 2
 _GPU_KINDS: Final = ("kernel", "graph", "copy", "memset")
 _TOUCHES_US: Final = 0.5
 """Two ends closer than this are one moment."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Final
 
 
@@ -19,10 +20,11 @@ class Costs:
         start_us: from the end of a submission until the GPU can see it.
         sync_us: host time of a synchronization that has nothing to wait for.
         depth: submissions in flight before the next one waits; 0: no limit.
-        copy_us: host time to hand over a copy.
-        h2d_us: fixed GPU time of a copy to the device.
-        d2h_us: fixed GPU time of a copy to the host.
-        copy_bytes_per_us: bandwidth of both.
+        copy_us: host time to hand over a copy, whatever it holds.
+        crypto_us: host time to encrypt a copy before it can run, or to decrypt it when its call may return.
+        crypto_bytes_per_us: bandwidth of that.
+        transfer_us: fixed GPU time of a copy.
+        transfer_bytes_per_us: bandwidth of that.
         host_alloc_us: host time to allocate page-locked memory.
         copies_block: an asynchronous copy returns only when its stream has done everything up to it.
         return_us: from the end of a copy that blocks to the return of its call.
@@ -41,9 +43,10 @@ class Costs:
     sync_us: float = 1.62
     depth: int = 0
     copy_us: float = 3.0
-    h2d_us: float = 2.0
-    d2h_us: float = 2.0
-    copy_bytes_per_us: float = 50e3
+    crypto_us: float = 0.0
+    crypto_bytes_per_us: float = inf
+    transfer_us: float = 2.0
+    transfer_bytes_per_us: float = 50e3
     host_alloc_us: float = 20.0
     copies_block: bool = False
     return_us: float = 1.0
@@ -55,8 +58,8 @@ class Costs:
 
 
 FIELDS: Final = {
-    "launch": ("kernel_us", "graph_us", "memset_us", "event_us", "start_us", "sync_us", "depth"),
-    "pcie": ("copy_us", "h2d_us", "d2h_us", "copy_bytes_per_us", "host_alloc_us"),
+    "launch": ("kernel_us", "graph_us", "memset_us", "copy_us", "event_us", "start_us", "sync_us", "depth"),
+    "pcie": ("crypto_us", "crypto_bytes_per_us", "transfer_us", "transfer_bytes_per_us", "host_alloc_us"),
     "overlap": ("copies_block", "return_us"),
     "nvlink": ("collective_us", "peer_us", "nvlink_bytes_per_us"),
     "host": ("cpu",),
@@ -72,8 +75,9 @@ ON: Final = Costs(
     graph_us=OFF.graph_us + _TOLL_US,
     memset_us=OFF.memset_us + _TOLL_US,
     sync_us=1.67,
-    copy_us=7.5,  # published: a fixed 3–6 µs dominates small copies
-    copy_bytes_per_us=9.5e3,  # published: 9.4–9.6 GB/s
+    copy_us=OFF.copy_us + _TOLL_US,
+    crypto_us=4.5,  # published: a fixed 3–6 µs dominates small copies
+    crypto_bytes_per_us=1 / (1 / 9.5e3 - 1 / OFF.transfer_bytes_per_us),  # published: 9.4–9.6 GB/s in all
     copies_block=True,
     # Published for 8 GPUs: a step of 124 all-reduces 2.8–3.6 % longer, bandwidth 15–18 % lower.
     peer_us=OFF.peer_us + 0.43,

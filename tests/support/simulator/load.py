@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
+
+WARM_UP_STEPS: Final = 4
+"""Steps that fill the pipeline. No mean holds them, and recordings begin after them."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from simulator.load import WARM_UP_STEPS
+
 
 @dataclass(frozen=True)
 class Recorder:
@@ -16,6 +18,7 @@ class Recorder:
         tax_inside: part of it that lies within the row of the call, 0–1; the rest comes after it.
         hand_overs: whether hand-overs between threads, and the waits for them, are rows.
         marks: whether the engine marks its steps.
+        first_step: what happened before this step is not recorded, as with a recording that is started late.
         distorted: whether the recording says that its host times must not be used, as one with CUPTI does.
     """
 
@@ -24,6 +27,7 @@ class Recorder:
     tax_inside: float = 1.0
     hand_overs: bool = True
     marks: bool = True
+    first_step: int = WARM_UP_STEPS
     distorted: bool = False
 
     @property

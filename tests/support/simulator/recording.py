@@ -62,6 +62,13 @@ class SimulatedTrace:
         return replace(self, table=table)
 
 
+def begun_after(begin: float, rows: Sequence[Row]) -> list[Row]:
+    """What a recording holds that starts at a moment: later calls, their GPU work, later marks."""
+    host = [row for row in rows if row.thread != GPU and row.begin >= begin]
+    handed_over = {(row.rank, row.correlation) for row in host if row.correlation >= 0}
+    return host + [row for row in rows if row.thread == GPU and (row.rank, row.correlation) in handed_over]
+
+
 def trace_of(rows: Sequence[Row], recorder: Recorder, *, cc_mode: str) -> SimulatedTrace:
     """What a recorder keeps of a run."""
     table = _table(_seen(rows, recorder))

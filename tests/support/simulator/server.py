@@ -205,17 +205,21 @@ class Server:
 
     def _copy(self, direction: str, size: int, stream: int, thread: int, noise: StepNoise) -> HostThread:
         costs = self._costs
-        fixed = costs.h2d_us if direction == "h2d" else costs.d2h_us
-        work = GpuWork(noise.vary("copy", fixed + size / costs.copy_bytes_per_us))
+        work = GpuWork(noise.vary("copy", costs.transfer_us + size / costs.transfer_bytes_per_us))
+        crypto_us = noise.vary("copy", costs.crypto_us + size / costs.crypto_bytes_per_us)
         correlation = self._new_correlation()
         self._gpu.append((work, _GPU_COPY[direction], stream, correlation, -1, -1, size))
         begin = self._machine.now
         yield from self._call(costs.copy_us, noise)
+        if direction == "h2d" and crypto_us:
+            yield crypto_us
         available = self._machine.now + noise.vary("call", costs.start_us)
         self._machine.submit(self._streams[stream], work, available)
         if costs.copies_block:
             yield work.done
             yield costs.return_us
+        if direction == "d2h" and crypto_us:
+            yield crypto_us
         self._log(_COPY_CALL[direction], begin, thread, stream, correlation=correlation, size=size)
         yield from self._after_call()
 

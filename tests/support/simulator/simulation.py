@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from simulator.load import Step, plan
+from simulator.load import WARM_UP_STEPS, Step, plan
 from simulator.machine import Machine
-from simulator.recording import SimulatedTrace, trace_of
+from simulator.recording import SimulatedTrace, begun_after, trace_of
 from simulator.rows import Row
 from simulator.run import Run
 from simulator.server import Server
 
-WARM_UP_STEPS: Final = 4
-"""Steps that fill the pipeline; means begin after them."""
 FloatArray = npt.NDArray[np.float64]
 
 
@@ -53,7 +50,9 @@ class Outcome:
 
     def trace(self, *, cc_mode: str = "off") -> SimulatedTrace:
         """What the recorder kept."""
-        return trace_of(self.rows(), self.run.recorder, cc_mode=cc_mode)
+        recorder = self.run.recorder
+        begin = min(server.step_begins[recorder.first_step] for server in self.servers)
+        return trace_of(begun_after(begin, self.rows()), recorder, cc_mode=cc_mode)
 
 
 def simulate(run: Run) -> Outcome:
