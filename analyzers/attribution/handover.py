@@ -120,6 +120,8 @@ def _place(timeline: Timeline, thread: int) -> WaitPlace | None:
         return None
     main = np.flatnonzero(timeline.thread == SUBMITTING)
     wide = main[timeline.gap[main] >= MIN_GAP_US]
+    if not len(wide):
+        return None
     begin = timeline.start[wide] - timeline.gap[wide]
     number = np.searchsorted(begin, timeline.end[last[jobs]], side="right") - 1
     at = wide[np.maximum(number, 0)]
