@@ -33,23 +33,23 @@ def headline_of(off: ArmResult, on: ArmResult, *, within_noise: bool) -> str:
     throughput = f"throughput gain {percent(-loss)}" if gained else f"throughput loss {percent(loss)}"
     numbers = f"step growth {percent(growth, signed=True)}, {throughput}"
     noise = "; within the noise of one pair of runs" if within_noise else ""
-    return f"{cause_of(off.provenance, on.provenance)}: {change}, {ratio} ({numbers}{noise})."
+    return f"{cause_of(off.provenance, on.provenance) or 'Difference'}: {change}, {ratio} ({numbers}{noise})."
 
 
-def cause_of(off: Provenance, on: Provenance) -> str:
-    """What the difference may be put down to, as far as the recordings say."""
+def cause_of(off: Provenance, on: Provenance) -> str | None:
+    """What the difference may be put down to, as far as the recordings say; None if to nothing."""
     if off.path == on.path or off.emulated or off.cc_mode in _CC_ON:
-        return "Difference"
+        return None
     if on.emulated:
         return f"Emulated {on.emulated}"
-    return "CC" if on.cc_mode in _CC_ON else "Difference"
+    return "CC" if on.cc_mode in _CC_ON else None
 
 
 def comparison_warnings(
     off: ArmResult, on: ArmResult, *, paired: bool, structure: CallDifferences
 ) -> tuple[str, ...]:
     """Reasons to doubt the comparison, the gravest first."""
-    found = [*_arm_warnings(off, on)]
+    found = _cc_warnings(off, on)
     if not paired:
         found.append(
             f"the arms' steps hold different work: {off.class_name} (off) against {on.class_name} (on); "
@@ -63,11 +63,6 @@ def comparison_warnings(
     off_gpu, on_gpu = off.gpu.busy_share is not None, on.gpu.busy_share is not None
     if off_gpu != on_gpu:
         found.append(f"only the {'off' if off_gpu else 'on'} arm has GPU rows")
-    if off.provenance.timing != on.provenance.timing or off.provenance.gpu_mode != on.provenance.gpu_mode:
-        found.append(
-            f"the arms were recorded differently: GPU times {off.provenance.gpu_mode or 'not known'} (off), "
-            f"{on.provenance.gpu_mode or 'not known'} (on)"
-        )
     if structure.listed:
         count = len(structure.listed) + structure.more
         found.append(f"{count} kernels or calls differ in number per step; see below")
@@ -89,27 +84,12 @@ def _step_warnings(name: str, arm: ArmResult) -> list[str]:
     return found
 
 
-def _arm_warnings(off: ArmResult, on: ArmResult) -> list[str]:
-    first, second = off.provenance, on.provenance
-    if first.path == second.path:
-        return ["both arms are the same recording"]
-    found = []
-    off_on = first.cc_mode in ("on", "devtools") or first.emulated is not None
-    on_off = second.cc_mode == "off" and second.emulated is None
-    if off_on and on_off:
-        found.append("the arms look swapped (usage: diff ON OFF): CC is on in the off arm, off in the on arm")
-    elif off_on:
-        found.append(f"the off arm says CC {first.cc_mode}" + (", emulated" if first.emulated else ""))
-    elif on_off:
-        found.append("both recordings say CC off: the difference is not CC's")
-    for name, arm in (("off", first), ("on", second)):
-        if arm.cc_mode is None and arm.emulated is None:
-            found.append(f"the recording of the {name} arm does not say whether CC was on")
-    if "devtools" in (first.cc_mode, second.cc_mode):
-        found.append("devtools mode is no production CC: costs can differ")
-    if second.emulated:
-        found.append("CC was emulated: costs of a profile were charged on a machine without CC")
-    return found
+def _cc_warnings(off: ArmResult, on: ArmResult) -> list[str]:
+    return [
+        f"the recording of the {name} arm does not say whether CC was on"
+        for name, arm in (("off", off.provenance), ("on", on.provenance))
+        if arm.cc_mode is None and arm.emulated is None
+    ]
 
 
 def _noise_warning(off: ArmResult, on: ArmResult) -> list[str]:

@@ -1,68 +1,94 @@
-"""`cctrace diff` in the terminal."""
+"""`cctrace diff`: all that its report shows, in order, whatever shows it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from cctrace.analyzers.diff import ArmResult, Diff
-from cctrace.analyzers.differences import CallDifferences, FieldDifference
+from cctrace.analyzers.differences import CallDifferences
 from cctrace.analyzers.gpu import GpuBusy
+from cctrace.analyzers.report.document import Report
 from cctrace.analyzers.sentences import count_text, percent, signed_time, time_text
 from cctrace.analyzers.tolls import Account, Toll, WaitDifference
 from cctrace.analyzers.verdicts import waits_elsewhere
-from cctrace.app.palette import CAUSE_COLOURS, FAINT_STYLE, WARNING_COLOUR
+from cctrace.app.attribution_view import opening_blocks, short, whole_blocks
+from cctrace.app.blocks import FAINT, WARNING, Block, Cell, Paragraph, Row, Sheet, Title
+from cctrace.app.detail_view import (
+    class_blocks,
+    other_blocks,
+    phase_blocks,
+    run_blocks,
+    site_blocks,
+    tee_blocks,
+    thread_blocks,
+)
 from cctrace.app.summary_view import busy_text, gpu_line, provenance_line
-from cctrace.app.terminal import line, safe, section, table
+from cctrace.app.terminal_report import show_blocks
 
-MAX_FIELDS: Final = 12
+VIEWS: Final = ("phase", "class", "thread")
+"""What `--by` chooses."""
 MAX_CALLS: Final = 12
-MAX_VALUE_CHARACTERS: Final = 60
 MIN_WAIT_US: Final = 0.5
 """Waits that differ by less per step are not listed: such calls found their work done in both arms."""
 _DASH: Final = "–"
 
 
-def show_diff(out: Console, diff: Diff) -> None:
-    """Prints a comparison: the sentence, doubts, both arms, the account, what else differs."""
-    line(out, diff.headline, style="bold")
-    for arm in (diff.on, diff.off):
-        for label in arm.provenance.warnings:
-            line(out, f"{arm.provenance.path} is {label}.", style=f"bold {WARNING_COLOUR}")
-    for warning in diff.warnings:
-        line(out, f"! {warning}", style=WARNING_COLOUR)
-    _show_arms(out, diff)
-    _show_classes(out, diff)
-    if diff.account is None:
-        line(out, f"Tolls and waiting: cannot tell, because {diff.no_account_because}.")
+def show_diff(out: Console, report: Report, by: str = "phase") -> None:
+    """Prints a comparison in the terminal; `by` is one of VIEWS."""
+    show_blocks(out, diff_blocks(report, by))
+
+
+def diff_blocks(report: Report, by: str = "phase") -> Iterable[Block]:
+    """The report: the sentence and doubts first, then the causes, then the calls behind them."""
+    yield from opening_blocks(report)
+    if report.gate is not None:
+        yield Paragraph(_gate_text(report), WARNING if report.gate.failed else "")
+    yield from whole_blocks(report)
+    yield from phase_blocks(report)
+    if by == "class":
+        yield from class_blocks(report)
+    elif by == "thread":
+        yield from thread_blocks(report)
     else:
-        _show_account(out, diff, diff.account)
-    for statement in diff.statements:
-        line(out, f"- {statement}")
-    causes = ", ".join(CAUSE_COLOURS)
-    line(out, f"Shares by cause ({causes}): not computed: {diff.shares.not_computed_because}.")
-    _show_fields(out, diff.field_differences)
-    _show_calls(out, diff.call_differences)
+        yield from site_blocks(report)
+    if report.tee is not None:
+        yield from tee_blocks(report.tee)
+    yield from run_blocks(report)
+    yield from calls_blocks(report)
+    yield from other_blocks(report)
 
 
-def _show_arms(out: Console, diff: Diff) -> None:
-    section(out, "Arms")
-    off, on = diff.off, diff.on
-    rows = [
-        [
-            "step (typical mean)",
-            time_text(off.period_us),
-            time_text(on.period_us),
-            signed_time(diff.delta_us_per_step),
-        ],
-        ["step median", *_both(off, on, "median_us")],
-        ["step p10", *_both(off, on, "p10_us")],
-        ["step p90", *_both(off, on, "p90_us")],
+def _gate_text(report: Report) -> str:
+    assert report.gate is not None  # noqa: S101 - the caller asked
+    word = "failed" if report.gate.failed else "passed"
+    return f"--fail-over {report.gate.limit_pct:g} %: {word}: {report.gate.because}."
+
+
+def calls_blocks(report: Report) -> Iterable[Block]:
+    """Calls, waiting and metadata: what can be said without a replay."""
+    calls = report.calls
+    pair = f" of pair {report.calls_of_pair}" if len(report.runs) > 1 else ""
+    yield Title(f"Calls and waiting{pair}, typical steps of class {calls.on.class_name}")
+    yield from _arm_blocks(calls)
+    if calls.account is None:
+        yield Paragraph(f"Tolls and waiting: cannot tell, because {calls.no_account_because}.")
+    else:
+        yield from _account_blocks(calls.account)
+    for statement in calls.statements:
+        yield Paragraph(f"- {statement}")
+    if report.refused_because:
+        yield from _class_blocks(calls)
+    yield from _call_blocks(calls.call_differences)
+
+
+def _arm_blocks(calls: Diff) -> Iterable[Block]:
+    off, on = calls.off, calls.on
+    rows: list[Row] = [
+        _times("step (typical mean)", off.period_us, on.period_us),
         _counts("submissions", off.work_per_step, on.work_per_step),
-        _counts("events, stream waits", off.order_per_step, on.order_per_step),
         _counts("graph launches", off.graphs.per_step, on.graphs.per_step),
         _times("host waits for the GPU", off.wait_us_per_step, on.wait_us_per_step),
         *_other_thread(off, on),
@@ -70,14 +96,14 @@ def _show_arms(out: Console, diff: Diff) -> None:
         ["GPU busy", busy_text(off.gpu), busy_text(on.gpu), ""],
         ["steps used", f"{off.typical_steps}", f"{on.typical_steps}", ""],
     ]
-    out.print(table(("per step", "off", "on", "on − off"), rows))
+    yield Sheet(("per step", "off", "on", "on − off"), tuple(rows))
     for name, arm in (("off", off), ("on", on)):
-        line(out, f"{name}: {provenance_line(arm.provenance)}", style=FAINT_STYLE)
+        yield Paragraph(f"{name}: {provenance_line(arm.provenance)}", FAINT)
     if gpu_source(off.gpu) == gpu_source(on.gpu):
-        line(out, gpu_source(off.gpu), style=FAINT_STYLE)
+        yield Paragraph(gpu_source(off.gpu), FAINT)
     else:
-        for name, arm in (("off", off), ("on", on)):
-            line(out, f"{name}: {gpu_source(arm.gpu)}", style=FAINT_STYLE)
+        yield Paragraph(f"off: {gpu_source(off.gpu)}", FAINT)
+        yield Paragraph(f"on: {gpu_source(on.gpu)}", FAINT)
 
 
 def gpu_source(gpu: GpuBusy) -> str:
@@ -87,7 +113,7 @@ def gpu_source(gpu: GpuBusy) -> str:
     return f"GPU busy from {gpu.source}" + (f": {gpu.caveat}." if gpu.caveat else ".")
 
 
-def _other_thread(off: ArmResult, on: ArmResult) -> list[list[str]]:
+def _other_thread(off: ArmResult, on: ArmResult) -> list[Row]:
     """A line only where another thread waits long."""
     if not waits_elsewhere(off) and not waits_elsewhere(on):
         return []
@@ -96,66 +122,49 @@ def _other_thread(off: ArmResult, on: ArmResult) -> list[list[str]]:
     ]
 
 
-def _both(off: ArmResult, on: ArmResult, name: str) -> list[str]:
-    first = getattr(off.period, name) if off.period else 0.0
-    second = getattr(on.period, name) if on.period else 0.0
-    return [time_text(first), time_text(second), signed_time(second - first)]
-
-
-def _counts(name: str, off: float, on: float) -> list[str]:
+def _counts(name: str, off: float, on: float) -> Row:
     change = on - off
-    return [
-        name,
-        count_text(off),
-        count_text(on),
-        f"{change:+.1f}".replace("-", "−") if abs(change) >= 0.05 else "0",
-    ]
+    changed = f"{change:+.1f}".replace("-", "−") if abs(change) >= 0.05 else "0"
+    return [name, count_text(off), count_text(on), changed]
 
 
-def _times(name: str, off: float, on: float) -> list[str]:
+def _times(name: str, off: float, on: float) -> Row:
     return [name, time_text(off), time_text(on), signed_time(on - off)]
 
 
-def _show_classes(out: Console, diff: Diff) -> None:
-    if len(diff.classes) < 2:
+def _class_blocks(calls: Diff) -> Iterable[Block]:
+    if len(calls.classes) < 2:
         return
-    rows = [
+    yield Title("Classes of steps that both arms have; tolls and waiting are about ▸")
+    rows: list[Row] = [
         [
             ("▸ " if one.main else "  ") + one.off_class,
             time_text(one.off_us),
             time_text(one.on_us),
             percent(one.step_growth, signed=True),
         ]
-        for one in diff.classes
+        for one in calls.classes
     ]
-    section(out, "Classes of steps that both arms have; the account is about ▸")
-    out.print(table(("class", "off", "on", "step growth"), rows))
+    yield Sheet(("class", "off", "on", "step growth"), tuple(rows))
 
 
-def _show_account(out: Console, diff: Diff, account: Account) -> None:
-    section(out, f"Where the {signed_time(diff.delta_us_per_step)} per step lie")
-    rows: list[list[str | Text]] = [_toll_row(toll) for toll in account.tolls]
-    rows.append(["waiting for the GPU", "", "", "", "", _coloured(account.wait_us_per_step, "overlap")])
-    rest = account.unexplained
-    rows.append(["unexplained remainder", "", "", "", "", _coloured(rest.total_us_per_step, "residual")])
-    for name, part in (
-        ("  host code outside calls", rest.outside_calls_us_per_step),
-        ("  calls above own cost", rest.dearer_calls_us_per_step),
-        ("  calls without a counterpart", rest.other_counts_us_per_step),
-        ("  queries, allocations", rest.other_calls_us_per_step),
-    ):
-        rows.append([name, "", "", "", "", Text(signed_time(part), style=FAINT_STYLE)])
-    columns = ("raw toll", "calls", "own off", "own on", "toll", "time")
-    out.print(table(columns, rows))
+def _account_blocks(account: Account) -> Iterable[Block]:
+    rows: list[Row] = [_toll_row(toll) for toll in account.tolls]
+    rest = account.unexplained.total_us_per_step
+    rows.append(
+        ["waiting for the GPU", "", "", "", "", Cell(signed_time(account.wait_us_per_step), "overlap")]
+    )
+    rows.append(["unexplained remainder", "", "", "", "", Cell(signed_time(rest), "residual")])
+    yield Sheet(("raw toll", "calls", "own off", "own on", "toll", "time"), tuple(rows))
     waits = [one for one in account.waits if abs(one.difference_us_per_step) >= MIN_WAIT_US]
     if waits:
-        out.print(_wait_table(waits))
+        yield _wait_sheet(waits)
     if any(one.thread == "other" for one in waits) or any(map(_elsewhere, account.tolls)):
-        line(out, "* on another thread: not part of the step's time line.", style=FAINT_STYLE)
+        yield Paragraph("* on another thread: not part of the step's time line.", FAINT)
 
 
-def _wait_table(waits: list[WaitDifference]) -> Table:
-    rows = [
+def _wait_sheet(waits: list[WaitDifference]) -> Sheet:
+    rows: list[Row] = [
         [
             one.category + ("" if one.thread == "step" else " *"),
             count_text(one.off_per_step),
@@ -166,7 +175,7 @@ def _wait_table(waits: list[WaitDifference]) -> Table:
         ]
         for one in waits
     ]
-    return table(("waiting call", "calls off", "calls on", "off", "on", "on − off"), rows)
+    return Sheet(("waiting call", "calls off", "calls on", "off", "on", "on − off"), tuple(rows))
 
 
 def _elsewhere(toll: Toll) -> bool:
@@ -174,67 +183,32 @@ def _elsewhere(toll: Toll) -> bool:
     return bool(toll.other_threads_counted_per_step) and not toll.counted_per_step
 
 
-def _toll_row(toll: Toll) -> list[str | Text]:
+def _toll_row(toll: Toll) -> Row:
     return [
         toll.category + (" *" if _elsewhere(toll) else ""),
         count_text(toll.on_per_step),
         _time(toll.off_own_cost_us),
         _time(toll.on_own_cost_us),
         _DASH if toll.toll_us is None else signed_time(toll.toll_us),
-        Text(_DASH) if toll.toll_us is None else _coloured(toll.raw_toll_us_per_step, "launch"),
+        _DASH if toll.toll_us is None else Cell(signed_time(toll.raw_toll_us_per_step), "launch"),
     ]
-
-
-def _coloured(us: float, cause: str) -> Text:
-    return Text(signed_time(us), style=CAUSE_COLOURS[cause])
 
 
 def _time(us: float | None) -> str:
     return _DASH if us is None else time_text(us)
 
 
-def _show_fields(out: Console, fields: tuple[FieldDifference, ...]) -> None:
-    unexpected = [one for one in fields if not one.expected]
-    section(out, "What else differs between the recordings")
-    if not unexpected:
-        line(out, "Nothing that the metadata records.")
-    else:
-        rows = [[one.name, _short(one.off), _short(one.on)] for one in unexpected[:MAX_FIELDS]]
-        out.print(table(("field", "off", "on"), rows, numbers_from=3))
-        if len(unexpected) > MAX_FIELDS:
-            line(out, f"{len(unexpected) - MAX_FIELDS} more fields; --json lists them.", style=FAINT_STYLE)
-    # The headline names the emulated platform; its values are in the JSON.
-    expected = [
-        f"{one.name} {_short(one.off)} → {_short(one.on)}"
-        for one in fields
-        if one.expected and not one.name.startswith("emulation.")
-    ]
-    if expected:
-        line(out, "As meant: " + ", ".join(expected) + ".", style=FAINT_STYLE)
-
-
-def _show_calls(out: Console, calls: CallDifferences) -> None:
+def _call_blocks(calls: CallDifferences) -> Iterable[Block]:
     if not calls.listed:
         if not calls.kernel_names_known:
-            line(
-                out,
-                "Calls per step are equal; kernel names are not recorded in both arms.",
-                style=FAINT_STYLE,
-            )
+            yield Paragraph("Calls per step are equal; kernel names are not recorded in both arms.", FAINT)
         return
-    section(out, "Kernels and calls that differ in number per step")
-    rows = [
-        [_short(one.call), count_text(one.off_per_step), count_text(one.on_per_step)]
+    yield Title("Kernels and calls that differ in number per step")
+    rows = tuple(
+        [short(one.call), count_text(one.off_per_step), count_text(one.on_per_step)]
         for one in calls.listed[:MAX_CALLS]
-    ]
-    out.print(table(("kernel or call", "off", "on"), rows))
+    )
+    yield Sheet(("kernel or call", "off", "on"), rows)
     left = len(calls.listed) + calls.more - len(rows)
     if left > 0:
-        line(out, f"{left} more; --json lists them.", style=FAINT_STYLE)
-
-
-def _short(text: str | None) -> str:
-    if text is None:
-        return "not known"
-    text = safe(text)
-    return text if len(text) <= MAX_VALUE_CHARACTERS else text[: MAX_VALUE_CHARACTERS - 1] + "…"
+        yield Paragraph(f"{left} more; --json lists them.", FAINT)

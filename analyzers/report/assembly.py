@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
-from cctrace.analyzers.attribution.result import CAUSES, SEVERITIES, Attribution, Comparability
+from cctrace.analyzers.attribution.result import CAUSES, Attribution
+from cctrace.analyzers.comparability import ArmsCompared
 from cctrace.analyzers.diff import Diff
 from cctrace.analyzers.report.combine import (
     combined,
@@ -20,7 +21,6 @@ from cctrace.analyzers.report.document import DIFF_FORMAT_VERSION, Report, RunPa
 from cctrace.analyzers.report.gate import judged
 from cctrace.analyzers.report.headline import headline_of
 from cctrace.analyzers.statistics import MeasuredPair, PairStatistics, TeeSplit, WithinRun, statistics_of
-from cctrace.analyzers.verdicts import cause_of
 
 PAIRED: Final = "paired t, 95 % over pairs of runs"
 WITHIN_RUN: Final = "within-run only, which is no significance"
@@ -47,6 +47,7 @@ class ComparedPair:
 
 def assembled(
     pairs: Sequence[ComparedPair],
+    arms: ArmsCompared,
     *,
     notes: Sequence[str] = (),
     tee: TeeSplit | None = None,
@@ -56,6 +57,7 @@ def assembled(
 
     Args:
         pairs: pairs of runs in recorded order, at least one.
+        arms: what differs between the arms, and between the runs of one.
         notes: what weakens conclusions from the pairs.
         tee: the split by a third arm.
         fail_over_pct: growth of the step above which the check fails, % of the off arm's step.
@@ -63,25 +65,29 @@ def assembled(
     counted = explained([pair.attribution for pair in pairs])
     used = [pairs[number] for number in counted]
     statistics = statistics_of([measured(pair.attribution, pair.within) for pair in used])
-    whole = _whole(used, merged([pair.attribution.comparability for pair in pairs]), statistics)
+    whole = _whole(used, arms, statistics)
     whole = replace(whole, notes=(*whole.notes, *notes, *_left_out(pairs, counted)))
     nearest = min(used, key=lambda pair: abs(pair.attribution.delta_us - whole.delta_us))
-    subject = cause_of(nearest.calls.off.provenance, nearest.calls.on.provenance)
     growth = whole.on_step_us / whole.off_step_us - 1
-    gate = None if fail_over_pct is None else judged(fail_over_pct, growth, statistics, whole.comparability)
+    gate = (
+        None if fail_over_pct is None else judged(fail_over_pct, growth, statistics, arms.forbidden_because)
+    )
     return Report(
         **{
             field.name: getattr(whole, field.name)
             for field in fields(Attribution)
             if field.name != "headline"
         },
-        headline=headline_of(whole, statistics, "The on arm" if subject == "Difference" else subject),
+        headline=headline_of(whole, statistics, nearest.calls),
         step_growth=growth,
         throughput_loss=1 - whole.off_step_us / whole.on_step_us,
         statistics=statistics,
         tee=tee,
         gate=gate,
         runs=tuple(_run(number, pair, counted=number in counted) for number, pair in enumerate(pairs)),
+        equal_fields=arms.equal_fields,
+        unknown_fields=arms.unknown_fields,
+        kernels=arms.kernels,
         calls_of_pair=pairs.index(nearest) + 1,
         calls=nearest.calls,
     )
@@ -104,22 +110,7 @@ def measured(one: Attribution, within: WithinRun | None = None) -> MeasuredPair:
     return MeasuredPair(one.off_step_us, one.on_step_us, parts, within)
 
 
-def merged(several: Sequence[tuple[Comparability, ...]]) -> tuple[Comparability, ...]:
-    """What differs between the arms of any pair, the gravest first; what all pairs share once."""
-    pairs: dict[Comparability, list[int]] = {}
-    for number, found in enumerate(several, 1):
-        for one in found:
-            pairs.setdefault(one, []).append(number)
-    made = [
-        one if len(numbers) == len(several) else replace(one, message=f"{_of_pairs(numbers)}: {one.message}")
-        for one, numbers in pairs.items()
-    ]
-    return tuple(sorted(made, key=lambda one: SEVERITIES.index(one.severity)))
-
-
-def _whole(
-    used: Sequence[ComparedPair], comparability: tuple[Comparability, ...], statistics: PairStatistics
-) -> Attribution:
+def _whole(used: Sequence[ComparedPair], arms: ArmsCompared, statistics: PairStatistics) -> Attribution:
     """All pairs' attributions as one; without shares if the arms cannot be compared."""
     several = [pair.attribution for pair in used]
     whole = replace(
@@ -128,15 +119,14 @@ def _whole(
         pairs=len(used),
         verdict=statistics.verdict.verdict,
         verdict_because=statistics.verdict.because,
-        comparability=comparability,
+        comparability=arms.items,
         labels=union(one.labels for one in several),
         phases=combined_phases([one.phases for one in several]),
         classes=combined_classes([one.classes for one in several]),
         not_compared=union(one.not_compared for one in several),
     )
     whole = replace(whole, **_intervals(whole, statistics))
-    forbidden = tuple(one.message for one in comparability if one.severity == "forbids")
-    return without_shares(whole, forbidden) if forbidden else whole
+    return without_shares(whole, arms.forbidden_because) if arms.forbidden_because else whole
 
 
 def _intervals(whole: Attribution, statistics: PairStatistics) -> dict[str, Any]:
@@ -148,12 +138,6 @@ def _intervals(whole: Attribution, statistics: PairStatistics) -> dict[str, Any]
         return {"ci_kind": None}
     half = (within.high_us - within.low_us) / 2
     return {"ci_kind": WITHIN_RUN, "delta_ci_us": (whole.delta_us - half, whole.delta_us + half)}
-
-
-def _of_pairs(numbers: Sequence[int]) -> str:
-    """`pair 2`, `pairs 1, 3`."""
-    word = "pair" if len(numbers) == 1 else "pairs"
-    return f"{word} {', '.join(map(str, numbers))}"
 
 
 def _left_out(pairs: Sequence[ComparedPair], counted: Sequence[int]) -> list[str]:

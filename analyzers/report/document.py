@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cctrace.analyzers.attribution.result import Attribution
+from cctrace.analyzers.comparability import KernelDifferences
 from cctrace.analyzers.diff import Diff
 from cctrace.analyzers.results import Result, about, value
 from cctrace.analyzers.statistics import PairStatistics, TeeSplit
@@ -53,6 +54,11 @@ class Report(Attribution):
         metadata=about("the difference split by a third arm; null if none was given")
     )
     gate: Gate | None = field(metadata=about("judgement by --fail-over; null if not asked for"))
+    equal_fields: int = value("fields of the metadata that are known and the same in all recordings")
+    unknown_fields: tuple[str, ...] = value(
+        "fields that matter and are known in neither arm: nothing says that they are the same"
+    )
+    kernels: KernelDifferences = field(metadata=about("kernels that one arm alone runs"))
     runs: tuple[RunPair, ...] = value("the pairs of runs, in recorded order")
     calls_of_pair: int = value("number of the pair that `calls` is about: the one nearest to the mean")
     calls: Diff = field(metadata=about("calls, waiting and metadata of that pair compared"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from cctrace.analyzers.attribution.result import Comparability
 from cctrace.analyzers.report.document import Gate
 from cctrace.analyzers.sentences import percent
 from cctrace.analyzers.statistics import PairStatistics
@@ -12,19 +11,16 @@ from cctrace.analyzers.statistics import PairStatistics
 DENOMINATOR: Final = "the off arm's step"
 
 
-def judged(
-    limit_pct: float, growth: float, statistics: PairStatistics, comparability: tuple[Comparability, ...]
-) -> Gate:
+def judged(limit_pct: float, growth: float, statistics: PairStatistics, forbidden: tuple[str, ...]) -> Gate:
     """The judgement. Arms that cannot be compared fail: a check that cannot tell has not passed.
 
     Args:
         limit_pct: largest growth that passes, % of the off arm's step.
         growth: on ÷ off − 1 of the step time.
         statistics: for what the growth is worth.
-        comparability: what else differs.
+        forbidden: why the arms cannot be compared; empty if they can.
     """
     measured = 100 * growth
-    forbidden = [one.message for one in comparability if one.severity == "forbids"]
     if forbidden:
         failed, because = True, f"the growth cannot be judged, because {forbidden[0]}"
     else:

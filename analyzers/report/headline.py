@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from cctrace.analyzers.attribution.result import CAUSES, Attribution, Breakdown, Site
-from cctrace.analyzers.sentences import bytes_text, percent, plural, signed_time, time_text
+from cctrace.analyzers.diff import Diff
+from cctrace.analyzers.sentences import bytes_text, count_text, percent, plural, signed_time, time_text
 from cctrace.analyzers.statistics import PairStatistics
 from cctrace.analyzers.statistics.verdict import DIFFERENCE, EQUIVALENT, MARGIN
+from cctrace.analyzers.verdicts import cause_of
 
 CAUSE_NAMES: Final = {
     "launch": "launch toll",
@@ -43,14 +45,15 @@ class Part:
     is_cause: bool
 
 
-def headline_of(whole: Attribution, statistics: PairStatistics, subject: str) -> str:
+def headline_of(whole: Attribution, statistics: PairStatistics, calls: Diff) -> str:
     """The sentence.
 
     Args:
         whole: the attribution, with phases and classes.
         statistics: what its pairs of runs are worth.
-        subject: what the difference may be put down to: "CC", "Emulated …", "The on arm".
+        calls: calls of both arms.
     """
+    subject = cause_of(calls.off.provenance, calls.on.provenance) or "The on arm"
     step = f"{step_words(whole)} of {time_text(whole.off_step_us)}"
     ratio = whole.on_step_us / whole.off_step_us
     growth = f"{percent(ratio - 1, signed=True)}, throughput {_throughput(ratio)}"
@@ -66,7 +69,7 @@ def headline_of(whole: Attribution, statistics: PairStatistics, subject: str) ->
         change = f"{subject} saves {time_text(-whole.delta_us)} on {step}"
     else:
         change = f"{subject} costs {time_text(whole.delta_us)} on top of {step}"
-    return f"{change} ({growth}){_phase(whole)}{_refusal(whole)}{_explanation(whole)}."
+    return f"{change} ({growth}){_phase(whole)}{_refusal(whole)}{_explanation(whole, calls)}."
 
 
 def step_words(whole: Attribution) -> str:
@@ -114,7 +117,7 @@ def _refusal(whole: Attribution) -> str:
     return f"; cannot attribute it, because {whole.refused_because[0]}" if whole.refused_because else ""
 
 
-def _explanation(whole: Attribution) -> str:
+def _explanation(whole: Attribution, calls: Diff) -> str:
     parts = parts_of(whole)
     # What goes against the difference explains none of it.
     towards = [part for part in parts if part.us * whole.delta_us > 0]
@@ -122,8 +125,10 @@ def _explanation(whole: Attribution) -> str:
         return ""
     first = towards[0]
     share = first.us / whole.delta_us
-    much = f"{share:.0%} of it".replace("%", " %") if share < ALL_OF_IT else "all of it and more"
+    much = f"{share:.0%} of it".replace("%", " %") if share < ALL_OF_IT else "more than all of it"
     kind = first.words if first.is_cause else f"no cause of CC, but {first.words}"
+    if first.name == "launch":
+        return f"; {much} is {kind} of {count_text(calls.on.work_per_step)} submissions a step"
     return f"; {much} is {kind}{_site(whole, first)}"
 
 

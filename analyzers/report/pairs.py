@@ -6,28 +6,26 @@ from cctrace.analyzers.arms import Arm, arm_of, main_pair, pair_classes
 from cctrace.analyzers.attribution.engine import attribute_arms
 from cctrace.analyzers.columns import FloatArray
 from cctrace.analyzers.diff import compare_arms
-from cctrace.analyzers.loading import load
+from cctrace.analyzers.loading import Recording
 from cctrace.analyzers.report.assembly import ComparedPair
 from cctrace.analyzers.results import NANOSECONDS_PER_MICROSECOND
 from cctrace.analyzers.statistics import WithinRun, within_run
-from cctrace.trace import Trace
 
 
-def compared_pair(off: Trace, on: Trace, kernel_times: Trace | None = None) -> ComparedPair:
+def compared_pair(off: Recording, on: Recording) -> ComparedPair:
     """What one pair of runs says.
 
     Args:
         off: recording with confidential computing off.
         on: recording with it on, or emulated.
-        kernel_times: recording of the off arm that has GPU rows of kernels.
 
     Raises:
         UnusableInputError: one of them has no steps.
     """
-    off_arm, on_arm = arm_of(load(off)), arm_of(load(on))
+    off_arm, on_arm = arm_of(off), arm_of(on)
     return ComparedPair(
-        off=str(off.path),
-        on=str(on.path),
+        off=off.path,
+        on=on.path,
         attribution=attribute_arms(off_arm, on_arm),
         calls=compare_arms(on_arm, off_arm),
         within=_within(off_arm, on_arm),

@@ -6,13 +6,38 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from cctrace.analyzers.comparability import comparability_of
+from cctrace.analyzers.loading import Recording, load
 from cctrace.analyzers.report.assembly import ComparedPair, assembled, measured
 from cctrace.analyzers.report.document import Report
+from cctrace.analyzers.report.outline import outline
 from cctrace.analyzers.report.pairs import compared_pair
-from cctrace.analyzers.statistics import MeasuredPair, TeeSplit, paired_in_order, split_by_tee
+from cctrace.analyzers.statistics import TeeSplit, paired_in_order, split_by_tee
 from cctrace.trace import Trace, open_trace
 
 Progress = Callable[[int, int], None]
+
+
+class _Comparisons:
+    """Compares pair after pair: rows of one pair at a time are in memory, outlines of all recordings."""
+
+    def __init__(self, total: int, progress: Progress | None) -> None:
+        self._total, self._done, self._progress = total, 0, progress
+        self._outlines: dict[Path, Recording] = {}
+
+    def compared(self, off: Trace, on: Trace) -> ComparedPair:
+        """What the pair says."""
+        first, second = load(off), load(on)
+        pair = compared_pair(first, second)
+        self._outlines |= {off.path: outline(first), on.path: outline(second)}
+        self._done += 1
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+        return pair
+
+    def outlines(self, traces: Sequence[Trace]) -> list[Recording]:
+        """Outlines of recordings that have been compared."""
+        return [self._outlines[trace.path] for trace in traces]
 
 
 def compared_runs(
@@ -20,44 +45,33 @@ def compared_runs(
     on: Sequence[Path],
     tee_only: Sequence[Path] = (),
     *,
-    kernel_times: Path | None = None,
     fail_over_pct: float | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """The document of a comparison. Rows of one pair at a time are in memory.
+    """The document of a comparison.
 
     Args:
         off: recordings with confidential computing off.
         on: recordings with it on, or emulated.
         tee_only: recordings in the trusted VM with the GPU's confidential computing off.
-        kernel_times: recording of the off arm that has GPU rows of kernels.
         fail_over_pct: limit of `--fail-over`.
         progress: is told how many of all comparisons are done.
 
     Raises:
         UnusableInputError: a file cannot be read, or has no steps.
     """
-    kernels = None if kernel_times is None else open_trace(kernel_times)
     pairing = paired_in_order([open_trace(path) for path in off], [open_trace(path) for path in on], started)
-    third = paired_in_order(
-        [open_trace(path) for path in tee_only], [pair[1] for pair in pairing.pairs], started
-    )
-    sets = [
-        (first, tee, second) for (first, second), (tee, _) in zip(pairing.pairs, third.pairs, strict=False)
+    firsts, seconds = [first for first, _ in pairing.pairs], [second for _, second in pairing.pairs]
+    thirds = [
+        tee for tee, _ in paired_in_order([open_trace(path) for path in tee_only], seconds, started).pairs
     ]
-    total, done = len(pairing.pairs) + 2 * len(sets), 0
-
-    def compared(first: Trace, second: Trace) -> ComparedPair:
-        nonlocal done
-        pair = compared_pair(first, second, kernels)
-        done += 1
-        if progress is not None:
-            progress(done, total)
-        return pair
-
-    pairs = [compared(*pair) for pair in pairing.pairs]
-    notes = [*pairing.notes, *third.notes] if sets else list(pairing.notes)
-    return assembled(pairs, notes=notes, tee=_tee_split(sets, compared), fail_over_pct=fail_over_pct)
+    work = _Comparisons(len(firsts) + 2 * len(thirds), progress)
+    pairs = [work.compared(first, second) for first, second in pairing.pairs]
+    arms = comparability_of(work.outlines(firsts), work.outlines(seconds))
+    tee, notes = _tee_split(work, firsts, thirds, seconds)
+    if len(tee_only) > len(thirds):
+        notes += ("not every run of --tee-only has a pair of runs beside it; the latest are left out",)
+    return assembled(pairs, arms, notes=(*pairing.notes, *notes), tee=tee, fail_over_pct=fail_over_pct)
 
 
 def started(trace: Trace) -> float | None:
@@ -70,13 +84,19 @@ def started(trace: Trace) -> float | None:
 
 
 def _tee_split(
-    sets: Sequence[tuple[Trace, Trace, Trace]], compared: Callable[[Trace, Trace], ComparedPair]
-) -> TeeSplit | None:
-    if not sets:
-        return None
-
-    def several(pairs: Sequence[tuple[Trace, Trace]]) -> list[MeasuredPair]:
-        return [measured(compared(first, second).attribution) for first, second in pairs]
-
-    vm = several([(off, tee) for off, tee, _ in sets])
-    return split_by_tee(vm, several([(tee, on) for _, tee, on in sets]))
+    work: _Comparisons, off: Sequence[Trace], tee: Sequence[Trace], on: Sequence[Trace]
+) -> tuple[TeeSplit | None, tuple[str, ...]]:
+    """The split by the third arm, and why there is none though it was given."""
+    if not tee:
+        return None, ()
+    vm = [work.compared(first, third) for first, third in zip(off, tee, strict=False)]
+    gpu = [work.compared(third, second) for third, second in zip(tee, on, strict=False)]
+    firsts, thirds, seconds = (work.outlines(traces) for traces in (off, tee, on))
+    forbidden = (
+        *comparability_of(firsts, thirds).forbidden_because,
+        *comparability_of(thirds, seconds).forbidden_because,
+    )
+    if forbidden:
+        return None, (f"no split by the runs with the trusted VM alone, because {forbidden[0]}",)
+    first, second = ([measured(pair.attribution) for pair in pairs] for pairs in (vm, gpu))
+    return split_by_tee(first, second), ()

@@ -1,0 +1,124 @@
+"""Blocks of a report as one HTML page that loads nothing from anywhere.
+
+The page is built as a tree, whose texts are escaped when it is written: what a trace holds cannot become
+markup. A content security policy in it forbids scripts and any request, should a text ever slip through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+from cctrace import __version__
+from cctrace.app.blocks import FAINT, Block, Cell, Paragraph, Sheet, Title, Waterfall
+from cctrace.app.palette import CAUSE_COLOURS
+from cctrace.app.terminal import safe
+
+POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
+STEP_COLOUR: Final = "#56606b"
+_STYLE: Final = """
+:root { color-scheme: light dark; }
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.3rem; } h2 { font-size: 1.05rem; margin-top: 2rem; }
+p { margin: .35rem 0; } .faint { opacity: .7; } .strong { font-size: 1.15rem; font-weight: 600; }
+.warning { border-left: 4px solid #E69F00; padding-left: .6rem; }
+.table { overflow-x: auto; } table { border-collapse: collapse; margin: .5rem 0; }
+th, td { padding: .15rem .9rem .15rem 0; text-align: left; overflow-wrap: anywhere; }
+th { font-weight: normal; opacity: .7; border-bottom: 1px solid; } td { white-space: pre-wrap; }
+.number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+.cause { border-left: 6px solid; padding-left: .5rem; }
+svg text { font: 13px system-ui, sans-serif; fill: currentColor; }
+"""
+_ROW: Final = 24
+_NAMES: Final = 70
+_LABELS: Final = 170
+_BARS: Final = 560
+"""Height of a row and widths of the columns of the waterfall, pixels."""
+
+
+def page(title: str, blocks: Iterable[Block]) -> str:
+    """The whole page.
+
+    Args:
+        title: title of the page, and its first heading.
+        blocks: what it shows.
+    """
+    html = Element("html", lang="en")
+    head, body = SubElement(html, "head"), SubElement(html, "body")
+    SubElement(head, "meta", charset="utf-8")
+    SubElement(head, "meta", {"http-equiv": "Content-Security-Policy", "content": POLICY})
+    SubElement(head, "meta", name="viewport", content="width=device-width, initial-scale=1")
+    _text(head, "title", title)
+    _text(head, "style", _STYLE)
+    _text(body, "h1", title)
+    for block in blocks:
+        _add(body, block)
+    _text(body, "p", f"Made by cctrace {__version__}.", {"class": FAINT})
+    return "<!DOCTYPE html>\n" + tostring(html, encoding="unicode", method="html") + "\n"
+
+
+def _text(parent: Element, tag: str, text: str, attributes: dict[str, str] | None = None) -> Element:
+    made = SubElement(parent, tag, attributes or {})
+    made.text = text if tag == "style" else safe(text)
+    return made
+
+
+def _add(body: Element, block: Block) -> None:
+    if isinstance(block, Title):
+        _text(body, "h2", block.text)
+    elif isinstance(block, Paragraph):
+        strong = {"class": block.tone} if block.tone else {}
+        _text(body, "p", block.text, strong)
+    elif isinstance(block, Sheet):
+        _add_sheet(body, block)
+    else:
+        _add_waterfall(body, block)
+
+
+def _add_sheet(body: Element, sheet: Sheet) -> None:
+    made = SubElement(SubElement(body, "div", {"class": "table"}), "table")
+    head = SubElement(SubElement(made, "thead"), "tr")
+    for index, name in enumerate(sheet.columns):
+        _text(head, "th", name, _number(index, sheet))
+    rows = SubElement(made, "tbody")
+    for row in sheet.rows:
+        line = SubElement(rows, "tr")
+        for index, cell in enumerate(row):
+            text = cell.text if isinstance(cell, Cell) else cell
+            attributes = _number(index, sheet)
+            if isinstance(cell, Cell) and not index:
+                attributes |= {"class": "cause", "style": f"border-color: {CAUSE_COLOURS[cell.tone]}"}
+            _text(line, "td", text, attributes)
+
+
+def _number(index: int, sheet: Sheet) -> dict[str, str]:
+    return {"class": "number"} if index >= sheet.numbers_from else {}
+
+
+def _add_waterfall(body: Element, waterfall: Waterfall) -> None:
+    """Bars with their names and lengths beside them: colour only repeats what the words say."""
+    bars = waterfall.bars
+    width, height = _NAMES + _LABELS + _BARS, _ROW * len(bars)
+    words = "; ".join(f"{bar.name} {bar.label}" for bar in bars)
+    drawing = SubElement(
+        body, "svg", {"viewBox": f"0 0 {width} {height}", "width": "100%", "role": "img", "aria-label": words}
+    )
+    longest = max(max(bar.begin_us, bar.end_us) for bar in bars) or 1.0
+    for number, bar in enumerate(bars):
+        top = number * _ROW
+        _text(drawing, "text", bar.name, {"x": "0", "y": f"{top + 16}"})
+        _text(drawing, "text", bar.label, {"x": f"{_NAMES}", "y": f"{top + 16}"})
+        begin, end = sorted((bar.begin_us, bar.end_us))
+        left = _NAMES + _LABELS + _BARS * begin / longest
+        SubElement(
+            drawing,
+            "rect",
+            {
+                "x": f"{left:.1f}",
+                "y": f"{top + 3}",
+                "width": f"{max(_BARS * (end - begin) / longest, 1.0):.1f}",
+                "height": f"{_ROW - 6}",
+                "fill": CAUSE_COLOURS.get(bar.cause, STEP_COLOUR),
+            },
+        )
