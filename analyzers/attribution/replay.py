@@ -241,9 +241,9 @@ class _Compiler:
     def _compiled(self) -> Compiled:
         target = np.array([edge[0] for edge in self._edges], np.int64)
         source = np.array([edge[1] for edge in self._edges], np.int64)
-        cost = np.array([edge[2] for edge in self._edges], np.float64).reshape(len(target), -1)
         width = self._program.host.gap.shape[1]
-        parts = [(target, source, cost.reshape(len(target), width)), *self._queues.edges()]
+        cost = np.array([edge[2] for edge in self._edges], np.float64).reshape(len(target), width)
+        parts = [(target, source, cost), *self._queues.edges()]
         submissions = self._queues.submissions()
         if len(submissions[0]):
             parts.append(self._submission_edges(*submissions))
