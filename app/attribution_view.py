@@ -26,6 +26,9 @@ COLUMNS: Final = (
 )
 """What the columns of a table of causes mean."""
 MAX_VALUE_CHARACTERS: Final = 60
+MAX_WARNINGS: Final = 8
+"""Differences between the arms that are listed before the numbers; arms that differ in all their settings
+would fill the screen."""
 NO_PLAYER_US: Final = 0.005
 """Parts of the residual that are zero by definition, where nothing of the kind differs, are not listed."""
 _DASH: Final = "–"
@@ -36,17 +39,19 @@ def opening_blocks(report: Report) -> Iterable[Block]:
     yield Paragraph(report.headline, STRONG)
     for label in report.labels:
         yield Paragraph(f"This comparison is {label}.", WARNING)
-    for one in report.comparability:
+    found = report.comparability
+    for one in found:
         if one.severity == "forbids":
             yield Paragraph(f"Not comparable: {one.message}{_values(one)}", WARNING)
-        elif one.severity == "warns":
-            yield Paragraph(f"! {one.message}{_values(one)}", WARNING)
-    for warning in report.calls.warnings:
+    warnings = [f"{one.message}{_values(one)}" for one in found if one.severity == "warns"]
+    for warning in (*warnings[:MAX_WARNINGS], *report.calls.warnings):
         yield Paragraph(f"! {warning}", WARNING)
+    if len(warnings) > MAX_WARNINGS:
+        yield Paragraph(f"! {len(warnings) - MAX_WARNINGS} more such differences; --json lists them", WARNING)
     # The headline names the emulated platform; its values are in the JSON.
     expected = [
         f"{one.name} {short(one.off)} → {short(one.on)}"
-        for one in report.comparability
+        for one in found
         if one.severity == "expected" and one.name != "emulation"
     ]
     if expected:

@@ -16,6 +16,8 @@ from cctrace.app.terminal import safe
 MIN_BAR_COLUMNS: Final = 16
 """A bar on fewer columns shows nothing; the words beside it then stand alone."""
 MAX_BAR_COLUMNS: Final = 80
+ZERO_US: Final = 0.005
+"""Shorter is written as 0 µs, and drawn as nothing."""
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 _PLAIN: Final = "#"
 
@@ -67,7 +69,7 @@ def bar_text(bar: Bar, longest_us: float, columns: int, *, plain: bool = False) 
         plain: whether the terminal lacks block elements.
     """
     begin, end = sorted(columns * us / longest_us for us in (bar.begin_us, bar.end_us))
-    if end == begin:
+    if abs(bar.end_us - bar.begin_us) < ZERO_US:
         return ""
     # Block elements fill a column from its left: the begin of a bar is rounded down, its length is kept.
     before = " " * min(int(begin), columns - 1)

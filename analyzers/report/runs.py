@@ -71,7 +71,9 @@ def compared_runs(
     tee, notes = _tee_split(work, firsts, thirds, seconds)
     if len(tee_only) > len(thirds):
         notes += ("not every run of --tee-only has a pair of runs beside it; the latest are left out",)
-    return assembled(pairs, arms, notes=(*pairing.notes, *notes), tee=tee, fail_over_pct=fail_over_pct)
+    # The order of one pair cannot be wrong.
+    order = pairing.notes if len(off) + len(on) > 2 else ()
+    return assembled(pairs, arms, notes=(*order, *notes), tee=tee, fail_over_pct=fail_over_pct)
 
 
 def started(trace: Trace) -> float | None:

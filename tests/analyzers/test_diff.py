@@ -166,25 +166,12 @@ def test_toll_of_a_worker_is_not_on_the_step() -> None:
     assert copy.other_threads_raw_toll_us_per_step == pytest.approx(20.0, rel=0.05)
 
 
-def test_swapped_arms_are_noticed() -> None:
-    diff = diff_of(EAGER, EAGER, on_metadata=secure("off"), off_metadata=secure("on"))
-
-    assert any("swapped" in warning for warning in diff.warnings)
-
-
-def test_two_arms_without_cc_are_noticed() -> None:
-    diff = diff_of(EAGER, EAGER, on_metadata=secure("off"), off_metadata=secure("off"))
-
-    assert any("not CC's" in warning for warning in diff.warnings)
-
-
 def test_emulation_stands_for_cc_and_is_labelled() -> None:
     emulated = replace(secure("off"), emulation=Emulation(profile="b200-tdx", causes=("launch",)))
 
     diff = diff_of(EAGER, replace(EAGER, tolls=LAUNCH), on_metadata=emulated)
 
     assert diff.headline.startswith("Emulated b200-tdx (launch): +")
-    assert not any("swapped" in warning or "not CC's" in warning for warning in diff.warnings)
     assert diff.on.provenance.warnings == ("emulated",)
 
 
@@ -205,13 +192,6 @@ def test_distorted_host_times_give_no_tolls() -> None:
     assert diff.no_account_because is not None
     assert "distorted" in diff.no_account_because
     assert diff.statements == ()
-
-
-def test_shares_are_not_invented() -> None:
-    shares = diff_of(EAGER, replace(EAGER, tolls=LAUNCH)).shares.to_json()
-
-    assert shares.pop("not_computed_because")
-    assert set(shares.values()) == {None}
 
 
 def test_different_work_is_compared_with_a_warning() -> None:

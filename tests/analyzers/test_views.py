@@ -67,8 +67,10 @@ def test_diff_with_a_distorted_arm_gives_no_tolls(write_trace: WriteTrace, run_c
 
     text = words(run_cli("diff", on, off))
 
+    assert "Not comparable: CUPTI distorted the host times of the off arm" in text
+    assert "cannot attribute it, because CUPTI distorted the host times" in text
     assert "Tolls and waiting: cannot tell, because CUPTI distorted the host times of" in text
-    assert "off.parquet is distorted." in text
+    assert "This comparison is distorted." in text
     assert "only the off arm has GPU rows" in text
     assert "raw toll per step own off" not in text
 
@@ -93,10 +95,10 @@ def test_diff_lists_classes_fields_and_other_threads(write_trace: WriteTrace, ru
 
     text = words(run_cli("diff", on, off))
 
-    assert "▸ decode bs=16" in text
-    assert "prefill" in text
-    assert "load.concurrency not known 32" in text
-    assert "9 more fields; --json lists them." in text
+    assert "per step together decode prefill" in text
+    assert "! load.concurrency is not known in the off arm" in text
+    assert "(off: not known; on: 32)" in text
+    assert "! 13 more such differences; --json lists them" in text
     assert "As meant: security.cc_mode off → on." in text
     assert "* on another thread: not part of the step's time line." in text
 
