@@ -165,9 +165,7 @@ def _model(
 def _refusal(model: ModelCheck) -> tuple[str, ...]:
     if model.worst_pct_of_off <= 100 * MAX_MODEL_ERROR:
         return ()
-    arm, error = max(
-        (("off", model.off_error_us), ("on", model.on_error_us)), key=lambda item: abs(item[1])
-    )
+    arm, error = max((("off", model.off_error_us), ("on", model.on_error_us)), key=lambda item: abs(item[1]))
     direction = "shorter" if error < 0 else "longer"
     return (
         f"the replay of the {arm} arm gives steps that are {abs(error):.0f} µs {direction} than the recorded "

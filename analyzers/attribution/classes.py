@@ -30,6 +30,8 @@ MAX_CALLS: Final = 250_000
 """Host calls per class and arm that are replayed; fewer steps are taken where steps are longer."""
 MIN_CLASS_STEPS: Final = 2
 """A class with fewer steady steps in an arm is not compared: one step has no spread."""
+ENOUGH_STEPS: Final = 3 * LEAD_STEPS
+"""A stretch of so many steps, of which nothing leads in, can spare its first ones."""
 _NO_CLASS: Final = -1
 
 _Key = tuple[tuple[int, ...], int]
@@ -138,6 +140,9 @@ def _pieces(steps: Steps, labels: IntArray) -> dict[_Key, list[_Piece]]:
     pieces: dict[_Key, list[_Piece]] = defaultdict(list)
     for begin, end in _runs(labels, counts, follows):
         label, first, lead = int(labels[begin]), begin, _lead(begin, labels, follows)
+        if not lead and end - begin >= ENOUGH_STEPS:
+            # Nothing is known of what lies before: the first steps lead in instead of counting.
+            first, lead = begin + LEAD_STEPS, LEAD_STEPS
         while first < end:
             counted = min(PASSAGE_STEPS, end - first)
             before = tuple(labels[first - lead : first].tolist())

@@ -14,7 +14,9 @@ from typing import Final
 
 import numpy as np
 
+from cctrace.analyzers.attribution.collectives import is_collective
 from cctrace.analyzers.attribution.own_cost import OwnCost
+from cctrace.analyzers.attribution.pairing import first_of_group, opens
 from cctrace.analyzers.attribution.rows import DeviceRows, in_microseconds
 from cctrace.analyzers.attribution.timeline import (
     CONTEXT_SYNC,
@@ -22,6 +24,7 @@ from cctrace.analyzers.attribution.timeline import (
     NONE,
     STREAM_SYNC,
     STREAM_WAIT,
+    THREADS,
     Timeline,
 )
 from cctrace.analyzers.categories import CATEGORY
@@ -65,10 +68,14 @@ class DeviceWork:
         kind: 0 kernel, 1 graph, 2 copy, 3 memset; positions in rows.GPU_KINDS.
         symbol: position in `symbols`, NONE without a name.
         begin: when it began, NaN if no row tells.
-        duration: how long it took; NaN where `state` is not KNOWN.
+        end: when it ended, NaN if no row tells.
+        duration: how long it took, a collective from when all ranks had come to it; NaN where `state` is not
+            KNOWN.
         longest: longest duration that what was seen allows.
         state: UNKNOWN, BOUNDED or KNOWN.
         nominal: what a copy or memset takes by its size; 0 for other work.
+        meeting: for a collective of several ranks its number within its step, the same on all ranks; for any
+            other collective 0; NONE for other work.
         delay: from the begin of its submission until an idle stream starts on it.
         pause: time that its stream stood still before it for no reason that a row shows.
         symbols: words of `symbol`.
@@ -80,10 +87,12 @@ class DeviceWork:
     kind: IntArray
     symbol: IntArray
     begin: FloatArray
+    end: FloatArray
     duration: FloatArray
     longest: FloatArray
     state: IntArray
     nominal: FloatArray
+    meeting: IntArray
     delay: FloatArray
     pause: FloatArray
     symbols: tuple[str, ...]
@@ -118,7 +127,7 @@ def device_work(
         The work, and the own costs with what the rows tell of waits: how late after the end of the work the
         host went on.
     """
-    work = _submitted(timeline, rows, base_ns)
+    work = _with_meetings(_submitted(timeline, rows, base_ns), timeline)
     work = replace(work, delay=_typical_delays(work, timeline, cost))
     duration, state, longest = work.duration.copy(), work.state.copy(), work.longest.copy()
     queues = _queues(work)
@@ -169,18 +178,59 @@ def _submitted(timeline: Timeline, rows: DeviceRows, base_ns: int) -> DeviceWork
         kind=kind.astype(np.int64),
         symbol=symbol.astype(np.int64),
         begin=begin,
+        end=end,
         duration=end - begin,
         longest=np.full(len(owner), np.inf),
         state=np.where(seen, KNOWN, UNKNOWN),
         nominal=np.zeros(len(owner)),
+        meeting=np.full(len(owner), NONE, np.int64),
         delay=np.full(len(owner), DELAY_US),
         pause=np.zeros(len(owner)),
         symbols=timeline.symbols + rows.names,
     )
     columns = {
-        field.name: getattr(work, field.name)[order] for field in fields(DeviceWork) if field.name != "symbols"
+        field.name: getattr(work, field.name)[order]
+        for field in fields(DeviceWork)
+        if field.name != "symbols"
     }
     return DeviceWork(**columns, symbols=work.symbols)
+
+
+def _with_meetings(work: DeviceWork, timeline: Timeline) -> DeviceWork:
+    """The work with its collectives: their numbers, and their time from when the last rank had come to them.
+
+    The n-th collective of a step is the same one on all ranks, if all ranks have equally many in that step.
+    """
+    collective = np.array([is_collective(word) for word in work.symbols] + [False])[work.symbol]
+    rows = np.flatnonzero(collective & (work.kind == 0))
+    if not len(rows):
+        return work
+    rank, step = timeline.thread[work.owner[rows]] // THREADS, timeline.step[work.owner[rows]]
+    order = np.lexsort((work.begin[rows], step, rank))
+    rows, rank, step = rows[order], rank[order], step[order]
+    begins = opens(step, rank)
+    number = np.arange(len(rows)) - first_of_group(begins)
+    # Where a rank lacks a row, the others cannot be told apart: they meet nobody.
+    lacking = np.isin(step, _unequal_steps(step, rank))
+    number = np.where(lacking, len(rows) * (rank + 1) + number, number)
+    duration = work.duration.copy()
+    meeting = work.meeting.copy()
+    meeting[rows] = number
+    key = step * (int(number.max()) + 1) + number
+    _, group = np.unique(key, return_inverse=True)
+    group = group.reshape(-1)
+    arrival = np.full(int(group.max()) + 1, -np.inf)
+    np.maximum.at(arrival, group, work.begin[rows])
+    duration[rows] = np.maximum(work.end[rows] - arrival[group], 0.0)
+    return replace(work, meeting=meeting, duration=duration)
+
+
+def _unequal_steps(step: IntArray, rank: IntArray) -> IntArray:
+    """Steps in which ranks have unequal numbers of collectives."""
+    ranks = np.unique(rank)
+    steps, index = np.unique(step, return_inverse=True)
+    counts = np.stack([np.bincount(index.reshape(-1)[rank == one], minlength=len(steps)) for one in ranks])
+    return np.asarray(steps[counts.min(axis=0) != counts.max(axis=0)])
 
 
 def _queues(work: DeviceWork) -> list[IntArray]:
@@ -204,7 +254,7 @@ def _nominal(work: DeviceWork, timeline: Timeline) -> FloatArray:
 
 def _previous_end(work: DeviceWork) -> FloatArray:
     """When the operation before in the stream ended, −inf for the first one, NaN if not known."""
-    end = work.begin + work.duration
+    end = work.end
     before = np.full(len(work), -np.inf)
     same = (work.stream[1:] == work.stream[:-1]) & (work.stretch[1:] == work.stretch[:-1])
     before[1:] = np.where(same, end[:-1], -np.inf)
@@ -240,9 +290,7 @@ def _latencies(work: DeviceWork, timeline: Timeline, cost: OwnCost) -> tuple[Flo
     return delay, pause
 
 
-def _anchors(
-    work: DeviceWork, timeline: Timeline, cost: OwnCost, members: IntArray
-) -> list[_Anchor]:
+def _anchors(work: DeviceWork, timeline: Timeline, cost: OwnCost, members: IntArray) -> list[_Anchor]:
     """All points of a stream at which something is known of its progress, in order."""
     stream, stretch = int(work.stream[members[0]]), int(work.stretch[members[0]])
     submitted = timeline.start[work.owner[members]]
@@ -290,7 +338,9 @@ def _hand_on(
             continue
         first = int(np.searchsorted(submitted[here], timeline.start[op]))
         position = int(np.searchsorted(submitted[there], timeline.start[record]))
-        following = sorted((one for one in anchors[here] if one.position > first), key=lambda one: one.position)
+        following = sorted(
+            (one for one in anchors[here] if one.position > first), key=lambda one: one.position
+        )
         if not following or not position:
             continue
         rows = queues[here][first : following[0].position]
@@ -358,7 +408,7 @@ class _Fit:
         self._submitted = timeline.start[work.owner[members]] + work.delay[members]
         self._step = timeline.step[work.owner[members]]
         self._weight = np.where(np.isin(work.kind[members], (2, 3)), SMALL_WEIGHT, 1.0)
-        self._end = (work.begin + work.duration)[members]
+        self._end = work.end[members]
         self._duration, self._state, self._longest = duration, state, longest
         self._slowest = np.where(np.isin(work.kind, (2, 3)), slowest, np.inf)
         self._position = 0

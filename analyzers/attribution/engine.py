@@ -23,9 +23,27 @@ from cctrace.analyzers.attribution.handover import wait_places, with_joins
 from cctrace.analyzers.attribution.headline import headline_of
 from cctrace.analyzers.attribution.knowledge import input_kind, knowledge_of
 from cctrace.analyzers.attribution.own_cost import call_slowdown, own_costs
-from cctrace.analyzers.attribution.program import COLUMNS, OVERLAP, Arm, Program, merge
+from cctrace.analyzers.attribution.copy_cost import copy_rows
+from cctrace.analyzers.attribution.costs import COLUMNS, OVERLAP
+from cctrace.analyzers.attribution.program import Arm, Program, merge
+from cctrace.analyzers.attribution.ranks import (
+    as_rank,
+    counterpart,
+    holds_collectives,
+    joined,
+    joined_rows,
+    other_ranks,
+    rows_as_rank,
+)
 from cctrace.analyzers.attribution.replay import replay
-from cctrace.analyzers.attribution.result import PHASE_NAMES, PLAYERS, Attribution, ClassBreakdown, Phases, Site
+from cctrace.analyzers.attribution.result import (
+    PHASE_NAMES,
+    PLAYERS,
+    Attribution,
+    ClassBreakdown,
+    Phases,
+    Site,
+)
 from cctrace.analyzers.attribution.rows import AFTER_STEPS, DeviceRows, device_rows, host_rows, windows_of
 from cctrace.analyzers.attribution.shapley import mixes_of, shapley_values
 from cctrace.analyzers.attribution.sites import sites_of, visible_cost
@@ -90,10 +108,17 @@ def attribute_arms(off: RecordedArm, on: RecordedArm) -> Attribution:
         for name in PHASE_NAMES
     }
     phases = Phases(
-        **{name: breakdown(name, found, whole, knowledge) if found else None for name, found in by_phase.items()}
+        **{
+            name: breakdown(name, found, whole, knowledge) if found else None
+            for name, found in by_phase.items()
+        }
     )
-    together = breakdown_values("all steps", effects, whole, knowledge) if effects else _nothing(off, on, knowledge)
-    labels = tuple(dict.fromkeys((*provenance_of(off.recording).warnings, *provenance_of(on.recording).warnings)))
+    together = (
+        breakdown_values("all steps", effects, whole, knowledge) if effects else _nothing(off, on, knowledge)
+    )
+    labels = tuple(
+        dict.fromkeys((*provenance_of(off.recording).warnings, *provenance_of(on.recording).warnings))
+    )
     return Attribution(
         **together,  # type: ignore[arg-type]
         format_version=RESULT_FORMAT_VERSION,
@@ -130,7 +155,8 @@ def replayed_class(matched: MatchedClass, off: RecordedArm, on: RecordedArm) -> 
     places = tuple(dict.fromkeys((*wait_places(off_line), *wait_places(on_line))))
     off_line, on_line = with_joins(off_line, places), with_joins(on_line, places)
     slowdown = call_slowdown(off_line, on_line)
-    off_cost, on_cost = own_costs(off_line, on_line, slowdown)
+    copies = copy_rows(off_line, off_rows, off_base), copy_rows(on_line, on_rows, on_base)
+    off_cost, on_cost = own_costs(off_line, on_line, copies, slowdown)
     off_work, off_cost = device_work(off_line, off_cost, off_rows, off_base)
     on_work, on_cost = device_work(on_line, on_cost, on_rows, on_base)
     program = merge(
@@ -148,14 +174,26 @@ def replayed_class(matched: MatchedClass, off: RecordedArm, on: RecordedArm) -> 
 def _read(arm: RecordedArm, stretches: list[tuple[int, int]]) -> tuple[Timeline, DeviceRows, int]:
     """(operations, GPU rows, time that is zero) of the steps of the passages and those behind them.
 
-    In the steps behind them the host waits for their GPU work.
+    In the steps behind them the host waits for their GPU work. Where GPU rows show collectives, all ranks are
+    read: a collective ends when the last of them has come to it.
     """
     read = [np.arange(first, first + count + AFTER_STEPS) for first, count in stretches]
     chosen: IntArray = np.unique(np.concatenate(read))
     chosen = chosen[chosen < len(arm.steps)]
     windows = windows_of(arm.steps, chosen)
-    trace, pid, base = open_trace(Path(arm.recording.path)), arm.process.pid, windows[0][0]
-    return timeline_of(arm, host_rows(trace, pid, windows), chosen, base), device_rows(trace, pid, windows), base
+    trace, base = open_trace(Path(arm.recording.path)), windows[0][0]
+    timelines = [timeline_of(arm, host_rows(trace, arm.process.pid, windows), chosen, base)]
+    rows = [device_rows(trace, arm.process.pid, windows)]
+    others = other_ranks(arm) if holds_collectives(rows[0]) else ()
+    for rank, other in enumerate(others, 1):
+        own = counterpart(arm, other, chosen)
+        steps = {int(there): int(here) for there, here in zip(own, chosen, strict=True) if there >= 0}
+        numbers = np.array(sorted(steps), np.int64)
+        pid = other.process.pid
+        timeline = timeline_of(other, host_rows(trace, pid, windows), numbers, base)
+        timelines.append(as_rank(timeline, rank, steps))
+        rows.append(rows_as_rank(device_rows(trace, pid, windows), rank))
+    return joined(timelines), joined_rows(rows), base
 
 
 def changing_players(program: Program) -> tuple[bool, ...]:
@@ -234,5 +272,5 @@ def _thread_names(timeline: Timeline, arm: RecordedArm) -> dict[int, str]:
     }
     return {
         number: f"{roles.get(tid, 'submitting thread' if number == 0 else 'thread')} {tid}"
-        for number, tid in enumerate(timeline.threads)
+        for number, tid in timeline.threads.items()
     }

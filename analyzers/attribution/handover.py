@@ -1,7 +1,7 @@
 """Where one host thread waits for another: hand-overs to a worker, and waits for what it hands back.
 
-A wait between host threads (a future, a queue) is no driver call and leaves no row. Without it the replay would
-let the scheduler run ahead of its worker, and lost overlap would be put down to the host. It is inferred:
+A wait between host threads (a future, a queue) is no driver call. Without it the replay would let the scheduler
+run ahead of its worker, and lost overlap would be put down to the host. Where no rows tell, it is inferred:
 
 - a worker cannot synchronize with an event before another thread has recorded it: a hand-over;
 - where a gap of the submitting thread holds the end of a worker's job, at the same place in most steps of
@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from cctrace.analyzers.attribution.timeline import JOIN, NONE, SUBMITTING, Timeline
+from cctrace.analyzers.attribution.timeline import JOIN, KINDS, NONE, SUBMITTING, Timeline
 from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray
 
 MIN_GAP_US: Final = 30.0
@@ -48,14 +48,23 @@ class WaitPlace:
     lag: int
 
 
+def are_recorded(timeline: Timeline) -> bool:
+    """Whether the trace itself tells where threads wait for each other."""
+    return bool(timeline.is_category(JOIN).any())
+
+
 def wait_places(timeline: Timeline) -> tuple[WaitPlace, ...]:
     """Where the submitting thread of one arm visibly waits for other threads."""
-    found = [_place(timeline, thread) for thread in range(1, len(timeline.threads))]
+    if are_recorded(timeline):
+        return ()
+    found = [_place(timeline, thread) for thread in timeline.threads if thread != SUBMITTING]
     return tuple(place for place in found if place is not None)
 
 
 def with_joins(timeline: Timeline, places: tuple[WaitPlace, ...]) -> Timeline:
-    """The operations with a join before each one that waits for another thread."""
+    """The operations with a join before each one that waits for another thread, if the trace tells none."""
+    if are_recorded(timeline):
+        return timeline
     waiting, partner = _hand_overs(timeline)
     for place in places:
         ops, ends = _pairs_at(timeline, place)
@@ -81,8 +90,8 @@ def with_joins(timeline: Timeline, places: tuple[WaitPlace, ...]) -> Timeline:
     )
     is_join = np.arange(len(both)) >= len(timeline)
     # A join lies directly before the operation that waits.
-    place = np.concatenate((np.arange(len(timeline)), waiting))
-    return both.taken(np.lexsort((~is_join, place)))
+    order = np.lexsort((~is_join, np.concatenate((np.arange(len(timeline)), waiting))))
+    return both.taken(order)
 
 
 def _hand_overs(timeline: Timeline) -> tuple[IntArray, IntArray]:
@@ -103,7 +112,7 @@ def _jobs(timeline: Timeline, thread: int) -> IntArray:
 
 def _occurrence(timeline: Timeline, rows: IntArray) -> IntArray:
     """How many operations of the same category come before each one in its step (rows of one thread)."""
-    key = timeline.step[rows] * (JOIN + 1) + timeline.category[rows]
+    key = timeline.step[rows] * KINDS + timeline.category[rows]
     order = np.argsort(key, kind="stable")
     opens = np.concatenate(([True], key[order][1:] != key[order][:-1])) if len(rows) else np.zeros(0, bool)
     first = np.maximum.accumulate(np.where(opens, np.arange(len(rows)), 0))

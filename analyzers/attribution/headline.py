@@ -59,4 +59,6 @@ def _cause(one: Breakdown, classes: Sequence[ClassBreakdown]) -> str:
 
 def _place(site: Site) -> str:
     size = f" of {bytes_text(site.bytes)}" if site.bytes is not None else ""
-    return f": the {site.category}{size} at +{time_text(site.offset_us)} blocks {time_text(site.on_us)} per step"
+    return (
+        f": the {site.category}{size} at +{time_text(site.offset_us)} blocks {time_text(site.on_us)} per step"
+    )

@@ -41,7 +41,9 @@ def knowledge_of(off: Arm, on: Arm) -> Knowledge:
     kind = input_kind(off, on)
     notes = {
         KERNELS: (),
-        GRAPHS: ("GPU times are those of whole graphs; those of other work follow from what the host waited for",),
+        GRAPHS: (
+            "GPU times are those of whole graphs; those of other work follow from what the host waited for",
+        ),
         HOST_ONLY: ("GPU times are not recorded; they follow from what the host waited for",),
     }
     return Knowledge(_nvlink_unknown(off, on, kind), refused, notes[kind])
@@ -74,5 +76,10 @@ def _several_gpus(arm: Arm) -> bool:
     calls, acceptance = arm.process.calls, arm.recording.metadata.acceptance
     if (calls.copy_kind == COPY_KIND["p2p"]).any():
         return True
-    sizes = (acceptance.parallelism.tp, acceptance.parallelism.ep, acceptance.parallelism.cp, acceptance.scale.ranks)
+    sizes = (
+        acceptance.parallelism.tp,
+        acceptance.parallelism.ep,
+        acceptance.parallelism.cp,
+        acceptance.scale.ranks,
+    )
     return any(size is not None and size > 1 for size in sizes)

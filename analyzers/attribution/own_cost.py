@@ -1,8 +1,6 @@
 """Own cost and waiting: what each call of a thread costs by itself, and what it waited for the GPU.
 
-A synchronization waits by contract. Whether an asynchronous copy does is decided by what it costs in this arm,
-because that contract is what confidential computing breaks: a copy blocks if it costs more than the same copy
-in the off arm plus the launch toll of any submission plus what encrypting its bytes can take.
+A synchronization waits by contract. Whether an asynchronous copy does is for `copy_cost` to find out.
 """
 
 from __future__ import annotations
@@ -12,37 +10,39 @@ from typing import Final
 
 import numpy as np
 
-from cctrace.analyzers.attribution.timeline import SUBMITTING, SYNC_NUMBERS, Timeline
+from cctrace.analyzers.attribution.copy_cost import (
+    RETURN_US,
+    SELF_WAIT_US,
+    CopyKind,
+    CopyRows,
+    Submissions,
+    copy_keys,
+    copy_kinds,
+)
+from cctrace.analyzers.attribution.timeline import JOIN, KINDS, SUBMITTING, SYNC_NUMBERS, Timeline
 from cctrace.analyzers.categories import CATEGORIES, CATEGORY
 from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray
 from cctrace.analyzers.copies import size_bucket
-from cctrace.analyzers.waiting import COPY_BANDWIDTH_BYTES_PER_NS, COPY_OVER_LAUNCH, not_slow
-from cctrace.trace.schema import MEMORY_KINDS
+from cctrace.analyzers.waiting import not_slow
 
 SYNC_OWN_US: Final = 5.0
 """A synchronization that has nothing to wait for costs at most this: 1.6 µs published, 2–6 µs recorded."""
 WAITED_US: Final = 3.0
 """A call that takes this much longer than its own cost waited: twice the scatter of own costs."""
-CRYPTO_US: Final = 8.0
-"""What encrypting a small copy can add to it (3–6 µs published for up to 64 KB); more than this is a wait."""
-SELF_WAIT_US: Final = 2.5
-"""A blocking copy on an idle stream waits for itself: about what a synchronization costs."""
 SHORT_GAP_US: Final = 100.0
 """Host time between two calls of less than this is code that ran through; longer gaps can hold waits."""
 MIN_GAPS: Final = 200
 """Fewer short gaps do not show how fast the host was."""
 SPEED_OF_CALLS: Final = 0.5
 """Calls follow the host's speed with this exponent: in eleven of twelve pairs of recordings with a known toll,
-whose hosts differed in speed by up to a factor 1.9, a square root puts the found toll within 3 % of it; without
-it up to 14 % are missing or too many."""
+whose hosts differed in speed by up to a factor of 1.9, a square root puts the found toll within 3 % of it;
+without it up to 14 % are missing or too many."""
 SPEED_LIMITS: Final = (0.5, 2.0)
 """Processes of one machine differ in speed by less than this."""
 MIN_CALLS: Final = 3
 """Fewer calls of a kind give no typical cost."""
 _TOLL_CATEGORIES: Final = ("kernel", "graph", "copy d2d", "memset")
 """Submissions whose growth is launch toll and nothing else; the first that both arms have is taken."""
-_BETWEEN_HOST_AND_GPU: Final = (CATEGORY["copy h2d"], CATEGORY["copy d2h"])
-_PINNED: Final = MEMORY_KINDS.index("pinned")
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +57,7 @@ class OwnCost:
         self_wait: part of `own` in which a blocking copy waits for itself.
         waits: the call returns only when its GPU work is done.
         post: from the end of that GPU work to the return, for calls that wait.
+        crypto: part of `post` that decrypts.
         done: latest time at which the GPU work of a waiting call was done.
         exact: the call was kept waiting, so `done` is when the GPU work ended.
     """
@@ -67,54 +68,26 @@ class OwnCost:
     self_wait: FloatArray
     waits: BoolArray
     post: FloatArray
+    crypto: FloatArray
     done: FloatArray
     exact: BoolArray
 
 
-@dataclass(frozen=True)
-class CopyKind:
-    """Copies of one direction, host memory and size in one arm. All µs per copy.
-
-    Attributes:
-        typical: median time in the call.
-        expected: what it costs by itself, without encryption.
-        crypto: what it takes longer than that without waiting for other work.
-        toll: launch toll within it.
-        blocks: the call returns only when the copy is done.
-        is_kept_waiting: and usually has to wait for other work.
-        toll_behind: the copy is submitted, and its toll paid, behind that wait: such a copy waits in the off
-            arm as well, because the driver stages it when its stream has come to it.
-    """
-
-    typical: float
-    expected: float
-    crypto: float
-    toll: float
-    blocks: bool
-    is_kept_waiting: bool
-    toll_behind: bool
-
-
-def own_costs(off: Timeline, on: Timeline, slowdown: float) -> tuple[OwnCost, OwnCost]:
+def own_costs(
+    off: Timeline, on: Timeline, rows: tuple[CopyRows, CopyRows], slowdown: float
+) -> tuple[OwnCost, OwnCost]:
     """Own costs of both arms.
 
     Args:
         off: the off arm.
         on: the on arm.
+        rows: when the copies of each arm ran, where rows tell.
         slowdown: how much longer calls take in the on arm because its host is slower; see `call_slowdown`.
     """
-    off_launch, on_launch = _typical_submission(off), _typical_submission(on)
     toll = max(0.0, _launch_toll(off, on, slowdown))
-    off_typical, on_typical = _typical_copies(off), _typical_copies(on)
-    expected_off = {key: _expected(cost, off_launch) for key, cost in off_typical.items()}
-    expected_on = {
-        key: expected_off[key] * slowdown + toll if key in expected_off else _expected(cost, on_launch)
-        for key, cost in on_typical.items()
-    }
-    off_kinds = _copy_kinds(off_typical, expected_off, 0.0, frozenset())
-    waits_anyway = frozenset(key for key, kind in off_kinds.items() if kind.is_kept_waiting)
-    on_kinds = _copy_kinds(on_typical, expected_on, toll, waits_anyway)
-    return _arm(off, off_kinds), _arm(on, on_kinds)
+    submissions = Submissions(_typical_submission(off), _typical_submission(on), toll, slowdown)
+    off_kinds, on_kinds = copy_kinds(off, on, rows, submissions)
+    return _arm(off, off_kinds, rows[0]), _arm(on, on_kinds, rows[1])
 
 
 def call_slowdown(off: Timeline, on: Timeline) -> float:
@@ -135,9 +108,11 @@ def _short_gaps(timeline: Timeline) -> dict[int, tuple[int, float]]:
     """Number and mean of the short gaps of the submitting thread, by the category of the call behind them."""
     short = (timeline.thread == SUBMITTING) & (timeline.gap > 0) & (timeline.gap < SHORT_GAP_US)
     gap, category = timeline.gap[short], timeline.category[short]
-    counts = np.bincount(category, minlength=len(CATEGORIES))
-    sums = np.bincount(category, weights=gap, minlength=len(CATEGORIES))
-    return {one: (int(counts[one]), float(sums[one] / counts[one])) for one in np.flatnonzero(counts).tolist()}
+    counts = np.bincount(category, minlength=KINDS)
+    sums = np.bincount(category, weights=gap, minlength=KINDS)
+    return {
+        one: (int(counts[one]), float(sums[one] / counts[one])) for one in np.flatnonzero(counts).tolist()
+    }
 
 
 def _launch_toll(off: Timeline, on: Timeline, slowdown: float) -> float:
@@ -156,7 +131,7 @@ def _typical_submission(timeline: Timeline) -> float:
 
 def _typical(timeline: Timeline, chosen: BoolArray) -> float:
     """Median time of calls that are not slow, NaN of too few."""
-    length = (timeline.end - timeline.start)[chosen]
+    length = timeline.length[chosen]
     length = length[_not_slow(length)]
     return float(np.median(length)) if len(length) >= MIN_CALLS else float("nan")
 
@@ -165,106 +140,94 @@ def _not_slow(length_us: FloatArray) -> BoolArray:
     return not_slow((length_us * 1e3).astype(np.int64))
 
 
-def _copy_key(timeline: Timeline) -> IntArray:
-    """Number of each operation's copy kind (direction, memory, contract, size); −1 for all but copies between
-    host and GPU."""
-    memory = (timeline.host_memory + 1) * 2 + timeline.contract
-    key = (timeline.category * 2 * (len(MEMORY_KINDS) + 1) + memory) * 64 + size_bucket(timeline.bytes)
-    return np.where(timeline.is_category(*_BETWEEN_HOST_AND_GPU), key, -1)
+class _Costing:
+    """The costs of one arm while they are found, kind of call by kind of call."""
 
+    def __init__(self, timeline: Timeline) -> None:
+        count = len(timeline)
+        self.length = timeline.length
+        self.own, self.excess = self.length.copy(), np.zeros(count)
+        self.toll, self.self_wait = np.full(count, np.nan), np.zeros(count)
+        self.waits, self.kept = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+        self.post, self.crypto = np.zeros(count), np.zeros(count)
 
-def _is_pinned(key: int) -> bool:
-    return key // 64 % (2 * (len(MEMORY_KINDS) + 1)) // 2 - 1 == _PINNED
-
-
-def _is_contract(key: int) -> bool:
-    return bool(key // 64 % 2)
-
-
-def _bytes_of(key: int) -> float:
-    return float(1 << (key % 64)) if key % 64 else 0.0
-
-
-def _typical_copies(timeline: Timeline) -> dict[int, float]:
-    """Median time of the copies of each kind, waiting included."""
-    keys, length = _copy_key(timeline), timeline.end - timeline.start
-    return {int(key): float(np.median(length[keys == key])) for key in np.unique(keys[keys >= 0])}
-
-
-def _expected(typical_us: float, launch_us: float) -> float:
-    """Own cost of a copy as far as its own arm tells: no more than a submission's cost allows."""
-    return min(typical_us, COPY_OVER_LAUNCH * launch_us + CRYPTO_US)
-
-
-def _copy_kinds(
-    typical: dict[int, float], expected: dict[int, float], toll: float, waits_anyway: frozenset[int]
-) -> dict[int, CopyKind]:
-    beyond = {key: cost - expected[key] for key, cost in typical.items()}
-    waiting = {key for key, more in beyond.items() if _is_contract(key) or more > _limit(key)}
-    # Whether pinned copies block is a property of the platform: what one size shows holds for all.
-    pinned_block = any(_is_pinned(key) and not _is_contract(key) for key in waiting)
-    kinds = {}
-    for key, cost in typical.items():
-        blocks = key in waiting or (pinned_block and _is_pinned(key))
-        crypto = max(0.0, beyond[key] - (SELF_WAIT_US if blocks else 0.0))
-        kinds[key] = CopyKind(
-            typical=cost,
-            expected=expected[key],
-            crypto=0.0 if key in waiting else crypto,
-            toll=float(np.clip(toll + min(0.0, beyond[key]), 0.0, None)),
-            blocks=blocks,
-            is_kept_waiting=key in waiting,
-            toll_behind=key in waiting and key in waits_anyway,
-        )
-    return kinds
-
-
-def _limit(key: int) -> float:
-    """What a copy may cost beyond the expected without waiting for the GPU."""
-    return CRYPTO_US + _bytes_of(key) / (COPY_BANDWIDTH_BYTES_PER_NS * 1e3)
-
-
-def _arm(timeline: Timeline, kinds: dict[int, CopyKind]) -> OwnCost:
-    length = timeline.end - timeline.start
-    own, excess = length.copy(), np.zeros(len(timeline))
-    waits, post = np.zeros(len(timeline), np.bool_), np.zeros(len(timeline))
-    toll, self_wait = np.full(len(timeline), np.nan), np.zeros(len(timeline))
-    for group in _groups(timeline):
-        slow = group[~_not_slow(length[group])]
+    def slow_calls(self, group: IntArray) -> None:
+        """Parts what a slow call takes longer from its own cost; the calls of a group should cost the same."""
+        slow = group[~_not_slow(self.length[group])]
         usual = np.setdiff1d(group, slow, assume_unique=True)
         if len(slow) and len(usual):
-            own[slow] = np.median(length[usual])
-            excess[slow] = length[slow] - own[slow]
+            self.own[slow] = np.median(self.length[usual])
+            self.excess[slow] = self.length[slow] - self.own[slow]
+
+    def synchronizations(self, rows: IntArray) -> None:
+        """Synchronizations of one operation."""
+        self.waits[rows] = True
+        self.post[rows] = min(SYNC_OWN_US, float(np.percentile(self.length[rows], 10)))
+        self.kept[rows] = self.length[rows] > self.post[rows] + WAITED_US
+        self.own[rows] = np.where(self.kept[rows], self.post[rows], self.length[rows])
+
+    def joins(self, rows: IntArray, timeline: Timeline) -> None:
+        """Waits for other threads: the time from the hand-over to the moment at which the thread goes on."""
+        partner = timeline.partner[rows]
+        since = timeline.end[rows] - timeline.end[partner]
+        waited = (partner >= 0) & (self.length[rows] > 0) & (since <= self.length[rows] + WAITED_US)
+        usual = float(np.median(since[waited])) if waited.any() else 0.0
+        self.own[rows], self.excess[rows] = 0.0, 0.0
+        self.post[rows] = np.where(waited, since, usual)
+        self.waits[rows] = partner >= 0
+
+    def copies(self, rows: IntArray, kind: CopyKind) -> None:
+        """Copies of one kind without rows of their own."""
+        behind = kind.toll if kind.toll_behind else 0.0
+        self.toll[rows] = kind.toll - behind
+        if not kind.blocks:
+            return
+        before = kind.expected + kind.crypto - behind
+        self.excess[rows], self.waits[rows] = 0.0, True
+        self.kept[rows] = kind.is_kept_waiting | (self.length[rows] > before + kind.slack)
+        self.own[rows] = np.where(self.kept[rows], np.minimum(self.length[rows], before), self.length[rows])
+        room = self.length[rows] - np.where(self.kept[rows], self.own[rows], 0.0)
+        self.post[rows] = np.minimum(SELF_WAIT_US + behind, room)
+        alone = min(SELF_WAIT_US, max(0.0, kind.typical - kind.expected))
+        self.self_wait[rows] = np.where(self.kept[rows], 0.0, alone)
+
+    def seen_copies(self, rows: IntArray, kind: CopyKind, end: FloatArray) -> None:
+        """Copies of one kind that rows show; `end` is when each call returned less when its copy was done."""
+        self.toll[rows] = kind.toll
+        blocking, late = rows[end[rows] >= 0], np.maximum(end, 0.0)
+        self.excess[blocking], self.waits[blocking], self.kept[blocking] = 0.0, True, True
+        self.own[blocking] = np.minimum(self.length[blocking], kind.expected + kind.crypto)
+        self.post[blocking] = late[blocking]
+        self.crypto[blocking] = np.maximum(late[blocking] - RETURN_US, 0.0) if kind.decrypts else 0.0
+
+
+def _arm(timeline: Timeline, kinds: dict[int, CopyKind], copies: CopyRows) -> OwnCost:
+    costing = _Costing(timeline)
+    for group in _groups(timeline):
+        costing.slow_calls(group)
     for number in SYNC_NUMBERS:
         rows = np.flatnonzero(timeline.is_category(number))
         if len(rows):
-            waits[rows] = True
-            post[rows] = min(SYNC_OWN_US, float(np.percentile(length[rows], 10)))
-            own[rows] = np.where(length[rows] > post[rows] + WAITED_US, post[rows], length[rows])
-    keys, kept = _copy_key(timeline), length > own + WAITED_US
+            costing.synchronizations(rows)
+    joins = np.flatnonzero(timeline.is_category(JOIN))
+    if len(joins):
+        costing.joins(joins, timeline)
+    keys, seen, late = copy_keys(timeline), np.isfinite(copies.end), timeline.end - copies.end
     for key, kind in kinds.items():
         rows = np.flatnonzero(keys == key)
-        behind = kind.toll if kind.toll_behind else 0.0
-        toll[rows] = kind.toll - behind
-        if not kind.blocks:
-            continue
-        excess[rows], waits[rows] = 0.0, True
-        before = kind.expected + kind.crypto - behind
-        kept[rows] = kind.is_kept_waiting | (length[rows] > before + CRYPTO_US)
-        own[rows] = np.where(kept[rows], np.minimum(length[rows], before), length[rows])
-        room = length[rows] - np.where(kept[rows], own[rows], 0.0)
-        post[rows] = np.minimum(SELF_WAIT_US + behind, room)
-        alone = min(SELF_WAIT_US, max(0.0, kind.typical - kind.expected))
-        self_wait[rows] = np.where(kept[rows], 0.0, alone)
+        costing.copies(rows[~seen[rows]], kind)
+        costing.seen_copies(rows[seen[rows]], kind, late)
+    done = np.where(seen & costing.waits, copies.end, timeline.end - costing.post)
     return OwnCost(
-        own=own,
-        excess=excess,
-        toll=toll,
-        self_wait=self_wait,
-        waits=waits,
-        post=post,
-        done=timeline.end - post,
-        exact=waits & kept,
+        own=costing.own,
+        excess=costing.excess,
+        toll=costing.toll,
+        self_wait=costing.self_wait,
+        waits=costing.waits,
+        post=costing.post,
+        crypto=costing.crypto,
+        done=done,
+        exact=costing.waits & costing.kept,
     )
 
 
@@ -274,7 +237,7 @@ def _groups(timeline: Timeline) -> list[IntArray]:
     if not len(calls):
         return []
     graph = np.where(timeline.category == CATEGORY["graph"], timeline.graph, 0)
-    key = np.stack((timeline.category, _copy_key(timeline), size_bucket(timeline.bytes), graph), axis=1)
+    key = np.stack((timeline.category, copy_keys(timeline), size_bucket(timeline.bytes), graph), axis=1)
     _, group = np.unique(key[calls], axis=0, return_inverse=True)
     order = np.argsort(group.reshape(-1), kind="stable")
     return np.split(calls[order], np.cumsum(np.bincount(group.reshape(-1)))[:-1])

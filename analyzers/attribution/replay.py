@@ -14,18 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
-from cctrace.analyzers.attribution.program import (
-    LAUNCH,
-    NEVER,
-    OFF,
-    PCIE,
-    Costs,
-    Program,
-)
+from cctrace.analyzers.attribution.costs import LAUNCH, NEVER, OFF, PCIE, Costs
+from cctrace.analyzers.attribution.pairing import first_of_group, opens
+from cctrace.analyzers.attribution.program import Program
 from cctrace.analyzers.attribution.timeline import (
     BOUNDARY,
     CONTEXT_SYNC,
@@ -44,6 +40,10 @@ CHUNK_EDGES: Final = 50_000
 """Dependencies evaluated at once: with 64 mixes 25 MB."""
 _BEGIN: Final = 0
 """Node of the begin of every passage: time 0."""
+
+_NO_INDEX: Final = np.zeros(0, np.int64)
+_Queue = tuple[int, int]
+"""A stream in a passage."""
 
 Mixes = FloatArray
 """Mixes of causes (rows) by player (columns): 1 where a player takes the on arm's behaviour."""
@@ -130,7 +130,7 @@ class Compiled:
         target, source = target[opens], source[opens]
         cuts = np.flatnonzero(np.concatenate(([True], np.diff(target) != 0)))
         bounds = [*cuts.tolist(), len(target)]
-        for first, last in zip(bounds[:-1], bounds[1:], strict=True):
+        for first, last in pairwise(bounds):
             time[target[first]] = np.max(time[source[first:last]] + offset[first:last], axis=0)
 
 
@@ -142,7 +142,7 @@ def compiled_program(program: Program, *, launch_on: bool, copies_on: bool) -> C
 class _Compiler:
     def __init__(self, program: Program, *, launch_on: bool, copies_on: bool) -> None:
         host, device = program.host, program.device
-        self._program = program
+        self._program, self._nodes = program, 1
         self._exists = _existing(program, launch_on=launch_on, copies_on=copies_on)
         own = host.own * self._exists[:, None]
         self._lanes = _Lanes(host.passage, host.thread, host.gap + own)
@@ -151,12 +151,11 @@ class _Compiler:
         of_call = device.on_owner if launch_on else device.off_owner
         of_copy = device.on_owner if copies_on else device.off_owner
         copies = np.append(is_copy, False)[device.off_owner] | np.append(is_copy, False)[device.on_owner]
-        self._queues = _Queues(program, np.where(copies, of_copy, of_call))
-        preferred, other = program.off_dependency, program.on_dependency
+        self._queues = _Queues(program, np.where(copies, of_copy, of_call), self._new_node)
+        preferred, other = host.off_dependency, host.on_dependency
         if launch_on:
             preferred, other = other, preferred
         self._dependency = np.where(preferred >= 0, preferred, other)
-        self._nodes = 1
         self._recorded: dict[int, int] = {}
         self._edges: list[tuple[int, int, FloatArray]] = []
 
@@ -167,7 +166,7 @@ class _Compiler:
             if category == JOIN:
                 self._join(position)
             elif category == RECORD:
-                node = self._materialized(position, int(self._program.stream[position]))
+                node = self._materialized(position, int(self._program.host.stream[position]))
                 if node is not None:
                     self._recorded[position] = node
             elif category == STREAM_WAIT:
@@ -192,18 +191,19 @@ class _Compiler:
     def _join(self, position: int) -> None:
         partner = int(self._dependency[position])
         node, since = self._lanes.latest(partner, included=True)
-        cost = self._lanes.until[partner] - since
+        late = self._program.host.post[position]
+        cost = self._lanes.until[partner] - since + (late if late[OFF] > NEVER else 0.0)
         self._thread_node(position, [(node, cost)])
 
     def _stream_wait(self, position: int) -> None:
         node = self._recorded.get(int(self._dependency[position]))
-        stream = int(self._program.stream[position])
+        stream = int(self._program.host.stream[position])
         if node is not None and stream != NONE:
             self._queues.wait(self._passage(position), stream, position, node)
 
     def _host_waits(self, position: int) -> None:
         host = self._program.host
-        category, stream = int(host.category[position]), int(self._program.stream[position])
+        category, stream = int(host.category[position]), int(self._program.host.stream[position])
         if category == EVENT_SYNC:
             nodes = [self._recorded.get(int(self._dependency[position]))]
         elif category == CONTEXT_SYNC:
@@ -227,7 +227,7 @@ class _Compiler:
 
     def _materialized(self, position: int, stream: int, *, included: bool = False) -> int | None:
         """The node of the end of all work submitted to a stream before an operation; None without any."""
-        return self._queues.end(self._passage(position), stream, position, included, self._new_node)
+        return self._queues.end(self._passage(position), stream, position, included=included)
 
     def _passage(self, position: int) -> int:
         return int(self._program.host.passage[position])
@@ -302,8 +302,7 @@ class _Lanes:
         self._marks.append((int(self._rank[position]), position, node))
 
     def latest(self, position: int, *, included: bool) -> tuple[int, FloatArray]:
-        """(last node on the thread up to an operation, host time until then); only while nodes are made in
-        order."""
+        """(last node on the thread up to an operation, host time until then)."""
         at, node = self._latest.get(int(self._lane[position]), (NONE, _BEGIN))
         if at > position or (at == position and not included):
             return self._earlier(position, included=included)
@@ -320,8 +319,8 @@ class _Lanes:
         if not self._marks:
             return nodes, since
         ranks, at, node = (np.array(column, np.int64) for column in zip(*sorted(self._marks), strict=True))
-        side = "right" if included else "left"
-        found = np.searchsorted(ranks, self._rank[positions], side=side) - 1
+        # Ranks are whole numbers: what lies before the next one includes the operation itself.
+        found = np.searchsorted(ranks, self._rank[positions] + included, side="left") - 1
         known = (found >= 0) & (ranks[np.maximum(found, 0)] >= self._first_rank[positions])
         nodes[known] = node[found[known]]
         since[known] = self.until[at[found[known]]]
@@ -331,30 +330,28 @@ class _Lanes:
 class _Queues:
     """The streams of each passage: what is in them, and up to where their ends have become nodes."""
 
-    def __init__(self, program: Program, owner: IntArray) -> None:
+    def __init__(self, program: Program, owner: IntArray, new_node: Callable[[], int]) -> None:
         device = program.device
+        self._new_node = new_node
         self._duration = device.duration
         spent = np.cumsum(device.pause + device.duration, axis=0)
         self._until = np.concatenate((np.zeros((1, spent.shape[1])), spent))
-        opens = np.flatnonzero(
-            np.concatenate(([True], (np.diff(device.passage) != 0) | (np.diff(device.stream) != 0)))
-            if len(device)
-            else np.zeros(0, np.bool_)
-        )
-        bounds = [*opens.tolist(), len(device)]
         self._owner = owner.copy()
-        self._bounds: dict[tuple[int, int], tuple[int, int]] = {}
+        self._bounds: dict[_Queue, tuple[int, int]] = {}
         self._streams: dict[int, list[int]] = {}
-        for first, last in zip(bounds[:-1], bounds[1:], strict=True):
+        bounds = [*np.flatnonzero(opens(device.passage, device.stream)).tolist(), len(device)]
+        for first, last in pairwise(bounds):
             passage, stream = int(device.passage[first]), int(device.stream[first])
             self._bounds[passage, stream] = (first, last)
             self._streams.setdefault(passage, []).append(stream)
             # First in, first out: nothing is submitted before what lies ahead of it.
             np.maximum.accumulate(owner[first:last], out=self._owner[first:last])
-        self._base: dict[tuple[int, int], tuple[int, int]] = {}
-        self._waits: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        self._meetings = _Meetings(device.meeting, device.passage, device.stream)
+        self._base: dict[_Queue, tuple[int, int]] = {}
+        self._waits: dict[_Queue, list[tuple[int, int]]] = {}
         self._edges: list[tuple[int, int, FloatArray]] = []
         self._runs: list[tuple[int, int, int]] = []
+        self._arrivals: list[tuple[int, int]] = []
 
     def streams(self, passage: int) -> list[int]:
         """Streams with work in a passage."""
@@ -362,39 +359,20 @@ class _Queues:
 
     def wait(self, passage: int, stream: int, position: int, node: int) -> None:
         """What is submitted to the stream after an operation waits for a node."""
-        key = passage, stream
-        if key in self._bounds:
-            self._waits.setdefault(key, []).append((self._submitted(key, position, included=False), node))
+        queue = passage, stream
+        if queue in self._bounds:
+            at = self._submitted(queue, position, included=False)
+            self._waits.setdefault(queue, []).append((at, node))
 
-    def _submitted(self, key: tuple[int, int], position: int, *, included: bool) -> int:
-        first, last = self._bounds[key]
-        side = "right" if included else "left"
-        return first + int(np.searchsorted(self._owner[first:last], position, side=side))
-
-    def end(
-        self, passage: int, stream: int, position: int, included: bool, new_node: Callable[[], int]
-    ) -> int | None:
+    def end(self, passage: int, stream: int, position: int, *, included: bool) -> int | None:
         """The node at which everything submitted up to an operation is done; None if there is nothing."""
-        key = passage, stream
-        if key not in self._bounds:
+        queue = passage, stream
+        if queue not in self._bounds:
             return None
-        upto = self._submitted(key, position, included=included)
-        base, since = self._base.get(key, (None, self._bounds[key][0]))
-        waits = self._waits.pop(key, [])
-        upto = max(upto, since)
-        if upto == since and not waits:
-            return base
-        node = new_node()
-        if base is not None:
-            self._edges.append((node, base, self._until[upto] - self._until[since]))
-        for at, source in waits:
-            at_least = max(at, since)
-            cost = self._duration[at_least] if at_least < upto else 0.0
-            behind = self._until[upto] - self._until[min(at_least + 1, upto)]
-            self._edges.append((node, source, cost + behind))
-        self._runs.append((node, since, upto))
-        self._base[key] = node, upto
-        return node
+        upto = self._submitted(queue, position, included=included)
+        for at in self._meetings.within(self._since(queue), upto):
+            self._meet(at)
+        return self._node_at(queue, max(upto, self._since(queue)))
 
     def edges(self) -> list[tuple[IntArray, IntArray, Costs]]:
         """Edges between ends of streams, as (targets, sources, costs)."""
@@ -408,13 +386,102 @@ class _Queues:
         lengths = [last - first for _, first, last in self._runs]
         target = np.repeat(np.array([run[0] for run in self._runs], np.int64), lengths)
         upto = np.repeat(np.array([run[2] for run in self._runs], np.int64), lengths)
-        index = np.concatenate(
-            [np.arange(first, last) for _, first, last in self._runs] or [np.zeros(0, int)]
-        )
-        known = self._owner[index] >= 0
-        target, upto, index = target[known], upto[known], index[known]
+        index = np.concatenate([np.arange(first, last) for _, first, last in self._runs] or [_NO_INDEX])
         rest = self._duration[index] + self._until[upto] - self._until[index + 1]
-        return target, self._owner[index], index, rest
+        # A rank has come to a collective when it could start it: its time does not count yet.
+        target = np.append(target, np.array([node for node, _ in self._arrivals], np.int64))
+        index = np.append(index, np.array([at for _, at in self._arrivals], np.int64))
+        rest = np.concatenate((rest, np.zeros((len(self._arrivals), rest.shape[1]))))
+        known = self._owner[index] >= 0
+        return target[known], self._owner[index[known]], index[known], rest[known]
+
+    def _submitted(self, queue: _Queue, position: int, *, included: bool) -> int:
+        """Operations of the program before the first one of the queue that is submitted later."""
+        first, last = self._bounds[queue]
+        owners = self._owner[first:last]
+        if included:
+            return first + int(np.searchsorted(owners, position, side="right"))
+        return first + int(np.searchsorted(owners, position, side="left"))
+
+    def _since(self, queue: _Queue) -> int:
+        return self._base.get(queue, (0, self._bounds[queue][0]))[1]
+
+    def _meet(self, at: int) -> None:
+        """Makes the node at which all ranks have come to a collective, and goes on from there on all of them."""
+        if not self._meetings.begin(at):
+            return
+        members = self._meetings.members(at)
+        arrivals = []
+        for member in members:
+            queue = self._meetings.queue(member)
+            if self._since(queue) > member:
+                return
+            for earlier in self._meetings.within(self._since(queue), member):
+                self._meet(earlier)
+            before = self._node_at(queue, member)
+            arrival = self._new_node()
+            if before is not None:
+                self._edges.append((arrival, before, self._until[0]))
+            self._arrivals.append((arrival, member))
+            arrivals.append(arrival)
+        together = self._new_node()
+        self._edges.extend((together, arrival, self._until[0]) for arrival in arrivals)
+        for member in members:
+            self._base[self._meetings.queue(member)] = together, member
+
+    def _node_at(self, queue: _Queue, upto: int) -> int | None:
+        """The node of the end of the operations before `upto`; None without any."""
+        base, since = self._base.get(queue, (None, self._bounds[queue][0]))
+        waits = self._waits.pop(queue, [])
+        if upto == since and not waits:
+            return base
+        node = self._new_node()
+        if base is not None:
+            self._edges.append((node, base, self._until[upto] - self._until[since]))
+        for at, source in waits:
+            entry = max(at, since)
+            own = self._duration[entry] if entry < upto else 0.0
+            self._edges.append((node, source, own + self._until[upto] - self._until[min(entry + 1, upto)]))
+        self._runs.append((node, since, upto))
+        self._base[queue] = node, upto
+        return node
+
+
+class _Meetings:
+    """Collectives that couple the streams of several ranks."""
+
+    def __init__(self, meeting: IntArray, passage: IntArray, stream: IntArray) -> None:
+        self._passage, self._stream, self._meeting = passage, stream, meeting
+        rows = np.flatnonzero(meeting >= 0)
+        self._members: dict[int, list[int]] = {}
+        for row in rows.tolist():
+            self._members.setdefault(int(meeting[row]), []).append(row)
+        # A collective of one rank alone couples nothing.
+        self._members = {number: found for number, found in self._members.items() if len(found) > 1}
+        coupled = np.isin(meeting[rows], list(self._members))
+        self._rows = rows[coupled]
+        self._done: set[int] = set()
+
+    def within(self, first: int, last: int) -> list[int]:
+        """Collectives among these operations that have not happened yet, in order."""
+        low, high = np.searchsorted(self._rows, (first, last)).tolist()
+        return [row for row in self._rows[low:high].tolist() if int(self._meeting[row]) not in self._done]
+
+    def members(self, row: int) -> list[int]:
+        """The operations of all ranks that belong to a collective."""
+        return self._members[int(self._meeting[row])]
+
+    def queue(self, row: int) -> _Queue:
+        """The queue in which an operation lies."""
+        return int(self._passage[row]), int(self._stream[row])
+
+    def begin(self, row: int) -> bool:
+        """Notes that a collective happens; False if it has, or is about to: then ranks disagree on the order."""
+        number = int(self._meeting[row])
+        if number in self._done:
+            return False
+        self._done.add(number)
+        return True
 
 
 def _existing(program: Program, *, launch_on: bool, copies_on: bool) -> BoolArray:

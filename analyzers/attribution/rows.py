@@ -36,6 +36,33 @@ _GPU_COLUMNS: Final = (
 )
 
 
+HAND_OVER_NAMES: Final = ("hand-over", "job-wait")
+"""Names of ranges: a thread hands job `ref` to another one, or back; a thread waits for job `ref`."""
+_HAND_OVER_COLUMNS: Final = ("name", "start_ns", "duration_ns", "tid", "ref")
+
+
+@dataclass(frozen=True, eq=False)
+class HandOverRows:
+    """Jobs that host threads hand to each other, and their waits for them, in order of (tid, end).
+
+    Attributes:
+        waits: whether a row is a wait; else it is a hand-over.
+        start_ns: begin.
+        end_ns: end.
+        tid: thread.
+        ref: job.
+    """
+
+    waits: BoolArray
+    start_ns: IntArray
+    end_ns: IntArray
+    tid: IntArray
+    ref: IntArray
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+
 @dataclass(frozen=True, eq=False)
 class HostRows:
     """Host calls of the windows, in order of (tid, start).
@@ -44,11 +71,13 @@ class HostRows:
         calls: the calls.
         correlation: what joins a submission to its GPU rows, −1 if it has none.
         ref: event that a call records or waits for, −1 if none.
+        hand_overs: what host threads hand to each other, where the trace holds it.
     """
 
     calls: Calls
     correlation: IntArray
     ref: IntArray
+    hand_overs: HandOverRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +130,18 @@ def host_rows(trace: Trace, pid: int, windows: list[tuple[int, int]]) -> HostRow
     table = table.filter(pa.array(~asks & within(integers(table, "start_ns"), windows)))
     order = np.lexsort((integers(table, "start_ns"), integers(table, "tid")))
     table = table.take(pa.array(order))
-    return HostRows(calls_from(table), integers(table, "correlation"), integers(table, "ref"))
+    hand_overs = _hand_overs(trace, pid, windows)
+    return HostRows(calls_from(table), integers(table, "correlation"), integers(table, "ref"), hand_overs)
+
+
+def _hand_overs(trace: Trace, pid: int, windows: list[tuple[int, int]]) -> HandOverRows:
+    table = _read(trace, _HAND_OVER_COLUMNS, ("range",), pid, windows)
+    start, name = integers(table, "start_ns"), codes(table, "name", HAND_OVER_NAMES)
+    end = start + integers(table, "duration_ns")
+    tid, ref = integers(table, "tid"), integers(table, "ref")
+    kept = np.flatnonzero((name >= 0) & (ref >= 0) & (tid >= 0) & within(start, windows))
+    kept = kept[np.lexsort((end[kept], tid[kept]))]
+    return HandOverRows(name[kept] == 1, start[kept], end[kept], tid[kept], ref[kept])
 
 
 def device_rows(trace: Trace, pid: int, windows: list[tuple[int, int]]) -> DeviceRows:

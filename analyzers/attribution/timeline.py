@@ -1,11 +1,12 @@
-"""The chosen steps of one arm as operations on host threads: what was called, when, and after what gap.
+"""The chosen steps of one process as operations on host threads: what was called, when, after what gap.
 
-Two operations are added that no call made: a *boundary* where a step of the submitting thread ends, and a
-*join* where a thread waits for another one (see `handover`).
+Three operations are added that no call made: a *boundary* where a step of the submitting thread ends, a
+*hand-over* where a thread hands work to another one, and a *join* where it waits for that (see `handover`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Final
@@ -13,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from cctrace.analyzers.arms import Arm
-from cctrace.analyzers.attribution.rows import HostRows, in_microseconds
+from cctrace.analyzers.attribution.rows import HandOverRows, HostRows, in_microseconds
 from cctrace.analyzers.categories import CATEGORIES, CATEGORY, COPY_CATEGORIES, category_of
 from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray
 from cctrace.trace.schema import WORK_OPERATIONS
@@ -22,6 +23,12 @@ BOUNDARY: Final = len(CATEGORIES)
 """Category of the end of a step on the submitting thread."""
 JOIN: Final = len(CATEGORIES) + 1
 """Category of a wait for another host thread."""
+HAND_OVER: Final = len(CATEGORIES) + 2
+"""Category of the moment at which a host thread lets another one go on."""
+KINDS: Final = len(CATEGORIES) + 3
+"""Number of categories with these three."""
+THREADS: Final = 1000
+"""Numbers of threads of one rank: those of the n-th rank begin at n times this."""
 SUBMITTING: Final = 0
 """Number of the thread that hands most work to the GPU; the length of a step is read from it."""
 NONE: Final = -1
@@ -36,6 +43,8 @@ SYNC_NUMBERS: Final = (EVENT_SYNC, STREAM_SYNC, CONTEXT_SYNC)
 RECORD, STREAM_WAIT = CATEGORY["event-record"], CATEGORY["stream-wait"]
 
 
+UNREAD_STEPS: Final = 2
+"""A pause of another thread of more than so many steps is a stretch that was not read."""
 USUAL_SHARE: Final = 0.8
 """A worker's synchronizations are of one kind if this part of them refers to one stream."""
 
@@ -72,7 +81,7 @@ class Timeline:
         record: position of the event record that a synchronization or stream wait refers to, NONE if unknown.
         partner: for a JOIN the position of the operation whose end it waits for, else NONE.
         symbols: kernel symbols and API names.
-        threads: thread ids by number.
+        threads: number of each thread → its id.
     """
 
     thread: IntArray
@@ -91,10 +100,15 @@ class Timeline:
     record: IntArray
     partner: IntArray
     symbols: tuple[str, ...]
-    threads: tuple[int, ...]
+    threads: Mapping[int, int]
 
     def __len__(self) -> int:
         return len(self.start)
+
+    @property
+    def length(self) -> FloatArray:
+        """Time from begin to end."""
+        return self.end - self.start
 
     def is_category(self, *numbers: int) -> BoolArray:
         """Mask of the operations of these categories."""
@@ -127,7 +141,7 @@ class Timeline:
         """The operations at these positions; references to those left out become NONE."""
         moved = np.full(len(self) + 1, NONE, np.int64)
         moved[rows] = np.arange(len(rows))
-        columns = {name: getattr(self, name)[rows] for name in COLUMNS}
+        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in COLUMNS}
         columns["record"], columns["partner"] = moved[columns["record"]], moved[columns["partner"]]
         return replace(self, **columns)
 
@@ -138,7 +152,7 @@ class Timeline:
             added: columns of the further operations; those missing are NONE, zero or False.
         """
         count = len(added["start"])
-        columns = {}
+        columns: dict[str, Any] = {}
         for name in COLUMNS:
             old = getattr(self, name)
             blank = np.zeros(count, old.dtype) if old.dtype.kind in "fb" else np.full(count, NONE, old.dtype)
@@ -151,10 +165,12 @@ COLUMNS: Final = tuple(field.name for field in fields(Timeline) if field.name no
 
 
 def timeline_of(arm: Arm, rows: HostRows, chosen: IntArray, base_ns: int) -> Timeline:
-    """The operations of the chosen steps of one arm, without joins.
+    """The operations of the chosen steps of one process.
+
+    Joins are those of hand-overs that the trace holds; `handover` adds those that can be inferred.
 
     Args:
-        arm: the arm.
+        arm: the process and its steps.
         rows: host calls of the windows around the chosen steps.
         chosen: numbers of the steps, sorted.
         base_ns: time that becomes zero.
@@ -162,14 +178,13 @@ def timeline_of(arm: Arm, rows: HostRows, chosen: IntArray, base_ns: int) -> Tim
     calls = rows.calls
     own = ~np.isin(calls.tid, arm.steps.other_loops)
     calls, ref, correlation = calls.pick(own), rows.ref[own], rows.correlation[own]
-    threads = _threads(calls.tid, arm.steps.submitting_tid)
-    number_of = {tid: number for number, tid in enumerate(threads)}
+    numbers = _threads(np.concatenate((calls.tid, rows.hand_overs.tid)), arm.steps.submitting_tid)
     start = in_microseconds(calls.start_ns, base_ns)
     category, stream = category_of(calls), calls.stream.astype(np.int64)
-    thread = np.array([number_of[tid] for tid in calls.tid.tolist()], np.int64)
+    thread = _numbered(calls.tid, numbers)
     timeline = Timeline(
         thread=thread,
-        step=_step_at(calls.start_ns, arm, chosen),
+        step=_step_at(calls.start_ns, arm),
         category=category,
         start=start,
         end=start + calls.duration_ns / 1e3,
@@ -184,26 +199,63 @@ def timeline_of(arm: Arm, rows: HostRows, chosen: IntArray, base_ns: int) -> Tim
         record=_records(_Referring(thread, category, stream, ref, start)),
         partner=np.full(len(calls), NONE, np.int64),
         symbols=calls.symbols,
-        threads=threads,
+        threads={number: tid for tid, number in numbers.items()},
     )
+    timeline = _with_hand_overs(timeline, rows.hand_overs, arm, numbers, base_ns)
     timeline = replace(timeline, step=_steps_of_jobs(timeline))
     timeline = _with_boundaries(timeline, arm, chosen, base_ns)
     timeline = replace(timeline, gap=_gaps(timeline, arm, chosen, base_ns))
     return timeline.taken(np.flatnonzero(np.isin(timeline.step, chosen)))
 
 
-def _threads(tid: IntArray, submitting: int) -> tuple[int, ...]:
-    """Thread ids, the submitting one first, the others by number of calls."""
+def _threads(tid: IntArray, submitting: int) -> dict[int, int]:
+    """Thread id → number: the submitting thread first, the others by number of calls."""
     found, counts = np.unique(tid, return_counts=True)
     others = [int(one) for one in found[np.argsort(-counts, kind="stable")] if one != submitting]
-    return (submitting, *others)
+    return {one: number for number, one in enumerate((submitting, *others))}
 
 
-def _step_at(time_ns: IntArray, arm: Arm, chosen: IntArray) -> IntArray:
+def _numbered(tid: IntArray, numbers: Mapping[int, int]) -> IntArray:
+    found, index = np.unique(tid, return_inverse=True)
+    return np.array([numbers[one] for one in found.tolist()], np.int64)[index.reshape(-1)]
+
+
+def _step_at(time_ns: IntArray, arm: Arm) -> IntArray:
     """Number of the step in which each time lies, whether chosen or not; NONE outside of all steps."""
     step = np.searchsorted(arm.steps.start_ns, time_ns, side="right") - 1
     inside = (step >= 0) & (time_ns < arm.steps.end_ns[np.maximum(step, 0)])
     return np.where(inside, step, NONE)
+
+
+def _with_hand_overs(
+    timeline: Timeline, rows: HandOverRows, arm: Arm, numbers: Mapping[int, int], base_ns: int
+) -> Timeline:
+    """The operations with the recorded hand-overs and the waits for them, in order of (thread, end).
+
+    A job has one number, and is handed over and back: a wait is for the last hand-over of its job by another
+    thread before the wait ends.
+    """
+    if not len(rows):
+        return timeline
+    start, end = in_microseconds(rows.start_ns, base_ns), in_microseconds(rows.end_ns, base_ns)
+    thread = _numbered(rows.tid, numbers)
+    partner = np.full(len(rows), NONE, np.int64)
+    for op in np.flatnonzero(rows.waits).tolist():
+        fitting = ~rows.waits & (rows.ref == rows.ref[op]) & (thread != thread[op]) & (end <= end[op])
+        candidates = np.flatnonzero(fitting)
+        if len(candidates):
+            partner[op] = len(timeline) + int(candidates[np.argmax(end[candidates])])
+    both = timeline.with_rows(
+        {
+            "thread": thread,
+            "step": _step_at(rows.start_ns, arm),
+            "category": np.where(rows.waits, JOIN, HAND_OVER),
+            "start": start,
+            "end": end,
+            "partner": partner,
+        }
+    )
+    return both.taken(np.lexsort((both.start, both.end, both.thread)))
 
 
 def _records(calls: _Referring) -> IntArray:
@@ -214,7 +266,9 @@ def _records(calls: _Referring) -> IntArray:
     stream that most of them refer to.
     """
     everything = np.flatnonzero(calls.category == RECORD)
-    found = _last_records(calls, np.flatnonzero(np.isin(calls.category, (EVENT_SYNC, STREAM_WAIT))), everything)
+    found = _last_records(
+        calls, np.flatnonzero(np.isin(calls.category, (EVENT_SYNC, STREAM_WAIT))), everything
+    )
     for thread in np.unique(calls.thread[calls.thread != SUBMITTING]).tolist():
         syncs = np.flatnonzero((calls.thread == thread) & (calls.category == EVENT_SYNC) & (found >= 0))
         streams, counts = np.unique(calls.stream[found[syncs]], return_counts=True)
@@ -222,7 +276,9 @@ def _records(calls: _Referring) -> IntArray:
             continue
         usual = int(streams[np.argmax(counts)])
         doubtful = syncs[calls.stream[found[syncs]] != usual]
-        found[doubtful] = _last_records(calls, doubtful, everything[calls.stream[everything] == usual])[doubtful]
+        found[doubtful] = _last_records(calls, doubtful, everything[calls.stream[everything] == usual])[
+            doubtful
+        ]
     return found
 
 
@@ -246,18 +302,20 @@ def _last_records(calls: _Referring, refers: IntArray, records: IntArray) -> Int
 def _steps_of_jobs(timeline: Timeline) -> IntArray:
     """Steps of operations of other threads: those of the work that they wait for.
 
-    A copy-worker fetches the tokens of a step while the next one runs. From a synchronization with an event
-    that the submitting thread recorded, up to the next such one, it works for the step of that record.
+    A copy-worker fetches the tokens of a step while the next one runs. From a wait for something of the
+    submitting thread (an event that it recorded, a job that it handed over), up to the next such wait, it works
+    for the step of that.
     """
     step = timeline.step.copy()
-    record = timeline.record
-    from_main = (record >= 0) & (timeline.thread[record] == SUBMITTING) & timeline.is_category(EVENT_SYNC)
-    for thread in range(1, len(timeline.threads)):
+    awaited = np.where(timeline.is_category(EVENT_SYNC), timeline.record, timeline.partner)
+    from_main = (awaited >= 0) & (timeline.thread[awaited] == SUBMITTING)
+    for thread in timeline.threads:
+        if thread == SUBMITTING:
+            continue
         rows = np.flatnonzero(timeline.thread == thread)
-        begins = np.where(from_main[rows], np.arange(len(rows)), NONE)
-        last = np.maximum.accumulate(begins) if len(rows) else begins
+        last = np.maximum.accumulate(np.where(from_main[rows], np.arange(len(rows)), NONE))
         has_job = last >= 0
-        step[rows[has_job]] = timeline.step[record[rows[last[has_job]]]]
+        step[rows[has_job]] = timeline.step[awaited[rows[last[has_job]]]]
     return step
 
 
@@ -281,7 +339,7 @@ def _with_boundaries(timeline: Timeline, arm: Arm, chosen: IntArray, base_ns: in
         }
     )
     # A call can begin at the very time of the mark: it belongs to the next step.
-    return both.taken(np.lexsort((both.step, both.start, both.thread)))
+    return both.taken(np.lexsort((both.step, both.end, both.thread)))
 
 
 def _gaps(timeline: Timeline, arm: Arm, chosen: IntArray, base_ns: int) -> FloatArray:
@@ -294,6 +352,7 @@ def _gaps(timeline: Timeline, arm: Arm, chosen: IntArray, base_ns: int) -> Float
     begin[chosen] = in_microseconds(arm.steps.start_ns[chosen], base_ns)
     main = timeline.thread == SUBMITTING
     before = np.where(main, np.fmax(before, begin[timeline.step]), before)
-    unread = ~main & (timeline.start - before > np.nanmax(arm.steps.period_ns[chosen]) / 1e3 * 2)
-    before[unread] = np.nan
-    return np.nan_to_num(np.maximum(timeline.start - before, 0.0), nan=0.0)
+    longest = float(arm.steps.period_ns[chosen].max()) / 1e3
+    before[~main & (timeline.start - before > UNREAD_STEPS * longest)] = np.nan
+    gap: FloatArray = np.nan_to_num(np.maximum(timeline.start - before, 0.0), nan=0.0)
+    return gap
