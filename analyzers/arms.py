@@ -80,7 +80,7 @@ def pair_classes(off: Arm, on: Arm, *, least: int = MIN_CLASS_STEPS) -> list[Cla
     pairs: list[ClassPair] = []
     taken: set[int] = set()
     off_scopes, on_scopes = _scopes(off, least), _scopes(on, least)
-    for number, scope in sorted(off_scopes.items(), key=lambda item: -int(item[1].period_ns.sum())):
+    for number, scope in sorted(off_scopes.items(), key=lambda item: -_steady_ns(off, item[0])):
         candidates = [
             (_likeness(off.steps.classes[number], scope, on.steps.classes[other], on_scopes[other]), other)
             for other in on_scopes
@@ -92,6 +92,11 @@ def pair_classes(off: Arm, on: Arm, *, least: int = MIN_CLASS_STEPS) -> list[Cla
             pairs.append(ClassPair(number, best, scope, on_scopes[best], likeness))
     pairs.sort(key=lambda pair: (pair.off != off.steps.main_class, pair.on != on.steps.main_class))
     return pairs
+
+
+def _steady_ns(arm: Arm, number: int) -> int:
+    """Time of an arm's steady steps of a class."""
+    return int(arm.steps.period_ns[arm.steps.steady_of(number)].sum())
 
 
 def stands_for(pair: ClassPair, off: Arm, on: Arm) -> bool:
