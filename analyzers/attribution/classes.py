@@ -186,6 +186,8 @@ def _matched(
     on_pieces: dict[_Key, list[_Piece]],
 ) -> MatchedClass:
     keys = [key for key in off_pieces if key[1] == number and key in on_pieces]
+    # Of what nothing leads in, the first step lacks the work that it found on the GPU.
+    keys = [key for key in keys if key[0]] or keys
     passages = [one for key in keys for one in _paired(off_pieces[key], on_pieces[key])]
     if not passages:
         passages = _paired(_bare(number, off_pieces), _bare(number, on_pieces))
@@ -201,7 +203,7 @@ def _matched(
         off_steady=int(off.steps.steady_of(pair.off).sum()),
         on_steady=int(on.steps.steady_of(pair.on).sum()),
         passages=_spread(passages, quota),
-        without_lead=not keys,
+        without_lead=not any(key[0] for key in keys),
     )
 
 

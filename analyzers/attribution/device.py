@@ -46,8 +46,9 @@ DEVICE_BYTES_PER_US: Final = 1_000_000.0
 SLOWEST_COPY: Final = 20.0
 """A copy that seems to take this many times its nominal time waited for something else: with encryption a copy
 takes up to ten times longer."""
-SMALL_WEIGHT: Final = 0.3
-"""Weight of a copy or memset beside a kernel where one wait must be shared out among both."""
+WEIGHTS: Final = (1.0, 100.0, 0.3, 0.3)
+"""Weights of a kernel, a graph, a copy and a memset where one wait must be shared out among them: a graph
+stands for the kernels of a whole model or of a layer."""
 STEPS_IN_FLIGHT: Final = 3
 """A wait tells nothing of work that was submitted so many steps before: engines keep two steps in flight."""
 AGREES_US: Final = 2.0
@@ -141,7 +142,7 @@ def device_work(
             fit.reach(anchor)
     nominal = np.where(np.isin(work.kind, (2, 3)), nominal, 0.0)
     work = replace(work, duration=duration, state=state, longest=longest, nominal=nominal)
-    delay, pause = _latencies(work, timeline, cost)
+    delay, pause = _latencies(work, timeline, cost, _awaited_end(work, timeline, queues))
     return replace(work, delay=delay, pause=pause), cost
 
 
@@ -275,9 +276,33 @@ def _typical_delays(work: DeviceWork, timeline: Timeline, cost: OwnCost) -> Floa
     return delay
 
 
-def _latencies(work: DeviceWork, timeline: Timeline, cost: OwnCost) -> tuple[FloatArray, FloatArray]:
+def _awaited_end(work: DeviceWork, timeline: Timeline, queues: list[IntArray]) -> FloatArray:
+    """When the work of other streams was done that each operation waits for; −inf if it waits for none.
+
+    NaN where that is not known.
+    """
+    number = {(int(work.stretch[one[0]]), int(work.stream[one[0]])): index for index, one in enumerate(queues)}
+    submitted = [timeline.start[work.owner[members]] for members in queues]
+    awaited = np.full(len(work), -np.inf)
+    for op in np.flatnonzero(timeline.is_category(STREAM_WAIT) & (timeline.record >= 0)).tolist():
+        stretch, record = int(timeline.stretch[op]), int(timeline.record[op])
+        here = number.get((stretch, int(timeline.stream[op])))
+        there = number.get((stretch, int(timeline.stream[record])))
+        if here is None or there is None:
+            continue
+        first = int(np.searchsorted(submitted[here], timeline.start[op]))
+        last = int(np.searchsorted(submitted[there], timeline.start[record])) - 1
+        if first < len(queues[here]) and last >= 0:
+            target = queues[here][first]
+            awaited[target] = np.maximum(awaited[target], work.end[queues[there][last]])
+    return awaited
+
+
+def _latencies(
+    work: DeviceWork, timeline: Timeline, cost: OwnCost, awaited: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """(delay, pause) of each operation: as seen where the submission was what it waited for."""
-    before = _previous_end(work)
+    before = np.maximum(_previous_end(work), awaited)
     latency = work.begin - timeline.start[work.owner]
     first = np.ones(len(work), np.bool_)
     first[1:] = work.owner[1:] != work.owner[:-1]
@@ -407,7 +432,7 @@ class _Fit:
         self._members = members
         self._submitted = timeline.start[work.owner[members]] + work.delay[members]
         self._step = timeline.step[work.owner[members]]
-        self._weight = np.where(np.isin(work.kind[members], (2, 3)), SMALL_WEIGHT, 1.0)
+        self._weight = np.array(WEIGHTS)[work.kind[members]]
         self._end = work.end[members]
         self._duration, self._state, self._longest = duration, state, longest
         self._slowest = np.where(np.isin(work.kind, (2, 3)), slowest, np.inf)
@@ -441,25 +466,42 @@ class _Fit:
             self._position = last + 1
 
     def _share_out(self, rows: IntArray, anchor: _Anchor) -> None:
-        fixed = np.where(self._state[self._members[rows]] == KNOWN, self._duration[self._members[rows]], 0.0)
-        free = self._state[self._members[rows]] != KNOWN
+        at = self._members[rows]
+        fixed = np.where(self._state[at] == KNOWN, self._duration[at], 0.0)
+        free = self._state[at] != KNOWN
         if not free.any():
             return
-        weight = np.where(free, self._weight[rows], 0.0)
-        after = np.cumsum(weight[::-1])[::-1]
-        fixed_after = np.cumsum(fixed[::-1])[::-1]
-        room = anchor.time - self._submitted[rows] - fixed_after
-        with np.errstate(divide="ignore", invalid="ignore"):
-            possible = np.where(after > 0, room / after, np.inf)
-        # What may have been done before the last point leaves less room, if the longest is asked for.
         is_tail = bool(free[-1]) and 0 < anchor.waited <= TAIL_US
         bounded = is_tail or not anchor.waited
-        since = anchor.time - (self._at_the_latest if bounded else self._since)
-        per_weight = max(0.0, min(float(possible.min()), (since - fixed_after[0]) / after[0]))
-        self._set(rows[free], per_weight * weight[free], BOUNDED if bounded else KNOWN)
+        # What may have been done before the last point leaves less room, if the longest is asked for.
+        since = self._at_the_latest if bounded else self._since
+        found = self._longest_durations(rows, anchor.time, since, (free, fixed))
+        slowest = self._slowest[at]
+        if (found > slowest).any() and (free & (found < slowest)).any():
+            # No copy takes that long: the rest goes to the other operations.
+            fixed = np.where(free & (found > slowest), slowest, fixed)
+            again = self._longest_durations(rows, anchor.time, since, (free & (found <= slowest), fixed))
+            found = np.where(free & (found > slowest), slowest, again)
+        self._set(rows[free], found[free], BOUNDED if bounded else KNOWN)
         if is_tail:
-            longest = min(float(room[-1]), anchor.time - self._since)
-            self._set(rows[-1:], np.array([max(0.0, longest)]), KNOWN)
+            tail = min(anchor.time - float(self._submitted[rows[-1]]), anchor.time - self._since)
+            self._set(rows[-1:], np.array([max(0.0, tail)]), KNOWN)
+
+    def _longest_durations(
+        self, rows: IntArray, time: float, since: float, durations: tuple[BoolArray, FloatArray]
+    ) -> FloatArray:
+        """Durations by weight of the free operations, the longest with which all are done by a time.
+
+        The stream ends at max over i of (submission of i + durations from i on), and at `since` + all of them.
+        """
+        free, fixed = durations
+        weight = np.where(free, self._weight[rows], 0.0)
+        after, fixed_after = np.cumsum(weight[::-1])[::-1], np.cumsum(fixed[::-1])[::-1]
+        room = time - self._submitted[rows] - fixed_after
+        with np.errstate(divide="ignore", invalid="ignore"):
+            possible = np.where(after > 0, room / after, np.inf)
+        per_weight = min(float(possible.min()), (time - since - fixed_after[0]) / max(after[0], 1e-9))
+        return np.asarray(max(per_weight, 0.0) * weight, np.float64)
 
     def _set(self, rows: IntArray, found: FloatArray, state: int) -> None:
         at = self._members[rows]

@@ -372,7 +372,7 @@ class _Queues:
         upto = self._submitted(queue, position, included=included)
         for at in self._meetings.within(self._since(queue), upto):
             self._meet(at)
-        return self._node_at(queue, max(upto, self._since(queue)))
+        return self._node_at(queue, upto)
 
     def edges(self) -> list[tuple[IntArray, IntArray, Costs]]:
         """Edges between ends of streams, as (targets, sources, costs)."""
@@ -432,7 +432,7 @@ class _Queues:
     def _node_at(self, queue: _Queue, upto: int) -> int | None:
         """The node of the end of the operations before `upto`; None without any."""
         base, since = self._base.get(queue, (None, self._bounds[queue][0]))
-        waits = self._waits.pop(queue, [])
+        waits, upto = self._waits.pop(queue, []), max(upto, since)
         if upto == since and not waits:
             return base
         node = self._new_node()

@@ -187,7 +187,7 @@ def timeline_of(arm: Arm, rows: HostRows, chosen: IntArray, base_ns: int) -> Tim
         step=_step_at(calls.start_ns, arm),
         category=category,
         start=start,
-        end=start + calls.duration_ns / 1e3,
+        end=in_microseconds(calls.end_ns, base_ns),
         gap=np.zeros(len(calls)),
         stream=stream,
         bytes=calls.bytes.astype(np.int64),
@@ -248,7 +248,7 @@ def _with_hand_overs(
     both = timeline.with_rows(
         {
             "thread": thread,
-            "step": _step_at(rows.start_ns, arm),
+            "step": _step_at(rows.end_ns, arm),
             "category": np.where(rows.waits, JOIN, HAND_OVER),
             "start": start,
             "end": end,
@@ -325,9 +325,13 @@ def _with_boundaries(timeline: Timeline, arm: Arm, chosen: IntArray, base_ns: in
     main = timeline.thread == SUBMITTING
     # A call that a mark cuts belongs to the step in which it begins.
     last_end = np.full(len(arm.steps), -np.inf)
-    inside = main & (timeline.step >= 0)
+    inside = main & (timeline.step >= 0) & ~timeline.is_category(JOIN)
     np.maximum.at(last_end, timeline.step[inside], timeline.end[inside])
     at = np.maximum(at, last_end[chosen])
+    # A wait that a mark cuts lies in the step in which it ends: its time is no host time of the step before.
+    for wait in np.flatnonzero((timeline.thread == SUBMITTING) & timeline.is_category(JOIN)).tolist():
+        cut = (timeline.start[wait] < at) & (at < timeline.end[wait])
+        at[cut] = timeline.start[wait]
     count = len(chosen)
     both = timeline.with_rows(
         {
