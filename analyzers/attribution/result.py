@@ -164,8 +164,8 @@ class Comparability(Result):
 
     name: str = value("field of the metadata, or what was observed")
     severity: str = value(
-        "forbids: no shares; warns: read it first; informs: good to know, or not known in either arm; expected: "
-        "the comparison is about it"
+        "forbids: no shares; warns: read it first; informs: good to know, or not known in either arm; "
+        "expected: the comparison is about it"
     )
     off: str | None = value("value in the off arm")
     on: str | None = value("value in the on arm")

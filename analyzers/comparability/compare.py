@@ -93,7 +93,7 @@ def _differing(names: Sequence[str], off: Sequence[Fields], on: Sequence[Fields]
 
 
 def _leaves(names: Sequence[str]) -> list[str]:
-    """The names to compare: of a part that a recording lacks as a whole its own, and not those of its entries."""
+    """The names to compare: of a part that a recording lacks as a whole its own, not those in it."""
     unique = dict.fromkeys(names)
     lacking = [
         name for name in unique if name != VARIABLES and any(one.startswith(f"{name}.") for one in unique)

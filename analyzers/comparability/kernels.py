@@ -25,6 +25,8 @@ COLLECTIVE: Final = re.compile(
 """Kernels of collectives, by the names that NCCL, torch and the engines give them."""
 MIN_LAUNCHES: Final = 3
 """A kernel that was launched less often, outside of graphs, is set-up and no part of the steps."""
+MIN_LAUNCH_SHARE: Final = 0.002
+"""A kernel that makes less of all launches belongs to single prefills, whose lengths differ between runs."""
 LISTED: Final = 5
 SHORT_NAME: Final = 60
 """Characters of a kernel's symbol that are shown: templates run over pages."""
@@ -32,7 +34,7 @@ SHORT_NAME: Final = 60
 
 @dataclass(frozen=True, kw_only=True)
 class KernelDifferences(Result):
-    """Kernels by symbol: those launched several times, and those recorded into graphs."""
+    """Kernels by symbol: those launched often, and those recorded into graphs."""
 
     known: bool = value("whether both arms know the symbols of kernels")
     only_off: tuple[str, ...] = value("symbols that the off arm alone has")
@@ -55,12 +57,13 @@ def compared_kernels(off: Sequence[Recording], on: Sequence[Recording]) -> Kerne
 
 
 def kernel_symbols(recording: Recording) -> set[str]:
-    """Symbols of the kernels that a recording launches several times, or records into graphs."""
+    """Symbols of the kernels that a recording launches often, or records into graphs."""
     calls = recording.calls
     kernels = calls.is_operation("kernel") & (calls.symbol >= 0)
     launches = np.bincount(calls.symbol[kernels & (calls.kind == SUBMIT)], minlength=len(calls.symbols))
     captured = np.bincount(calls.symbol[kernels & (calls.kind == CAPTURE)], minlength=len(calls.symbols))
-    numbers = np.flatnonzero((launches >= MIN_LAUNCHES) | (captured > 0)).tolist()
+    least = max(MIN_LAUNCHES, MIN_LAUNCH_SHARE * float(launches.sum()))
+    numbers = np.flatnonzero((launches >= least) | (captured > 0)).tolist()
     return {calls.symbols[number] for number in numbers if not calls.symbols[number].startswith("cuLaunch")}
 
 

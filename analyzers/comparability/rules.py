@@ -295,3 +295,11 @@ RULES: Final = (
     ),
 )
 """Every field's rule."""
+SEVERITY_WORDS: Final = {
+    FORBIDS: "forbids shares",
+    WARNS: "warns",
+    INFORMS: "informs",
+    EXPECTED: "expected",
+    IGNORED: "not compared",
+}
+"""Severity → words of the documentation."""
