@@ -206,7 +206,7 @@ def test_other_differences_of_the_recordings_are_listed() -> None:
     assert found == {
         "security.cc_mode": ("off", "on", True),
         "load.concurrency": (None, "32", False),
-        "environment_variables.VLLM_USE_V2_MODEL_RUNNER": ("1", None, False),
+        "environment_variables.VLLM_USE_V2_MODEL_RUNNER": ("1", "not set", False),
     }
     assert [one.expected for one in fields] == [False, False, True]
 
