@@ -2,9 +2,9 @@
 
 Nearly all steps of a class hold the same calls, so equal sequences are paired one by one. Where they differ,
 three rules follow each other: the longest common subsequence; where both arms put something else in the same
-place, operations of the same category (another kernel is still one submission); and last, equal operations that
-come in another order. difflib finds no longest subsequence and is slow on sequences that repeat one kernel a
-hundred times; with one vector operation for each row of the table, 600 calls take 2 ms.
+place, operations of the same category (another kernel is still one submission); and last, equal operations
+that come in another order. difflib finds no longest subsequence and is slow on sequences that repeat one
+kernel a hundred times; with one vector operation for each row of the table, 600 calls take 2 ms.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from cctrace.analyzers.attribution.result import (
     Shares,
 )
 from cctrace.analyzers.columns import FloatArray
+from cctrace.analyzers.sentences import plural
 
 MAX_MODEL_ERROR: Final = 0.02
 """A replay that misses a measured step by more than this part of the off arm's step explains nothing."""
@@ -43,6 +44,8 @@ class ClassEffects:
         alone: effect of each player alone.
         saved: what is saved by removing each player alone.
         raw: raw toll of each player.
+        recorder: how much longer recording made a step of the off and of the on arm; taken off `off_step` and
+            `on_step`.
     """
 
     off_count: int
@@ -56,6 +59,7 @@ class ClassEffects:
     alone: FloatArray
     saved: FloatArray
     raw: FloatArray
+    recorder: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ class Knowledge:
 
 def breakdown_values(
     name: str, classes: Sequence[ClassEffects], whole: tuple[int, int], knowledge: Knowledge
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """The fields of a `Breakdown` of some classes together.
 
     Args:
@@ -114,8 +118,8 @@ def breakdown_values(
     }
 
 
-def refused_values(name: str, steps: tuple[float, float], reasons: tuple[str, ...]) -> dict[str, object]:
-    """The fields of a `Breakdown` of nothing that could be replayed; `steps` are the mean steps of both arms."""
+def refused_values(name: str, steps: tuple[float, float], reasons: tuple[str, ...]) -> dict[str, Any]:
+    """The fields of a `Breakdown` of steps that were not replayed: their means in both arms, and why."""
     return {
         "name": name,
         "off_step_us": steps[0],
@@ -140,7 +144,7 @@ def breakdown(
     name: str, classes: Sequence[ClassEffects], whole: tuple[int, int], knowledge: Knowledge
 ) -> Breakdown:
     """Some classes together as one breakdown; arguments as in `breakdown_values`."""
-    return Breakdown(**breakdown_values(name, classes, whole, knowledge))  # type: ignore[arg-type]
+    return Breakdown(**breakdown_values(name, classes, whole, knowledge))
 
 
 def _column(classes: Sequence[ClassEffects], name: str) -> FloatArray:
@@ -168,18 +172,24 @@ def _refusal(model: ModelCheck) -> tuple[str, ...]:
     arm, error = max((("off", model.off_error_us), ("on", model.on_error_us)), key=lambda item: abs(item[1]))
     direction = "shorter" if error < 0 else "longer"
     return (
-        f"the replay of the {arm} arm gives steps that are {abs(error):.0f} µs {direction} than the recorded "
-        f"ones ({model.worst_pct_of_off:.1f} % of the off step; at most {100 * MAX_MODEL_ERROR:.0f} % is allowed)",
+        f"the replay of the {arm} arm gives steps that are {abs(error):.0f} µs {direction} than the "
+        f"recorded ones ({model.worst_pct_of_off:.1f} % of the off step; at most "
+        f"{100 * MAX_MODEL_ERROR:.0f} % is allowed)",
     )
 
 
 def _notes(classes: Sequence[ClassEffects]) -> tuple[str, ...]:
+    found = []
     compared = sum(one.compared for one in classes)
-    steady = sum(min(one.off_count, one.on_count) for one in classes)
-    if compared < min(FEW_STEPS, steady) or compared < FEW_STEPS:
-        steps = "1 pair" if compared == 1 else f"{compared} pairs"
-        return (f"only {steps} of steps could be compared",)
-    return ()
+    if compared < FEW_STEPS:
+        found.append(f"only {plural(compared, 'pair')} of steps could be compared")
+    off_us, on_us = (max(one.recorder[arm] for one in classes) for arm in (0, 1))
+    if max(off_us, on_us) > 0:
+        found.append(
+            f"recording made a step up to {off_us:.0f} µs (off) and {on_us:.0f} µs (on) longer, "
+            "which is taken off"
+        )
+    return tuple(found)
 
 
 def _split(

@@ -106,7 +106,9 @@ def matched_classes(off: Arm, on: Arm) -> tuple[MatchedClass, ...]:
     off_labels = _labels(off.steps, [pair.off for pair in pairs])
     on_labels = _labels(on.steps, [pair.on for pair in pairs])
     off_pieces, on_pieces = _pieces(off.steps, off_labels), _pieces(on.steps, on_labels)
-    matched = [_matched(number, pair, off, on, off_pieces, on_pieces) for number, pair in enumerate(pairs)]
+    matched = [
+        _matched(number, pair, (off, on), (off_pieces, on_pieces)) for number, pair in enumerate(pairs)
+    ]
     matched.sort(key=lambda one: -int(off.steps.period_ns[off.steps.steady_of(one.off)].sum()))
     return tuple(matched)
 
@@ -180,11 +182,10 @@ def _lead(first: int, labels: IntArray, follows: BoolArray) -> int:
 def _matched(
     number: int,
     pair: ClassPair,
-    off: Arm,
-    on: Arm,
-    off_pieces: dict[_Key, list[_Piece]],
-    on_pieces: dict[_Key, list[_Piece]],
+    arms: tuple[Arm, Arm],
+    pieces: tuple[dict[_Key, list[_Piece]], dict[_Key, list[_Piece]]],
 ) -> MatchedClass:
+    (off, on), (off_pieces, on_pieces) = arms, pieces
     keys = [key for key in off_pieces if key[1] == number and key in on_pieces]
     # Of what nothing leads in, the first step lacks the work that it found on the GPU.
     keys = [key for key in keys if key[0]] or keys

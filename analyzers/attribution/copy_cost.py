@@ -1,9 +1,9 @@
 """What copies between host and GPU cost, and whether they block.
 
-Where a row shows when a copy ran, its call blocked if it returned later. Elsewhere a copy blocks if it costs more
-than the same copy in the off arm, plus the launch toll of any submission, plus what encrypting its bytes can
-take. Whether asynchronous copies of page-locked memory block is a property of the platform, so what copies of one
-size show holds for all of them.
+Where a row shows when a copy ran, its call blocked if it returned later. Elsewhere a copy blocks if it
+costs more than the same copy in the off arm, plus the launch toll of any submission, plus what encrypting
+its bytes can take. Whether asynchronous copies of page-locked memory block is a property of the platform,
+so what copies of one size show holds for all of them.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def copy_rows(timeline: Timeline, rows: DeviceRows, base_ns: int) -> CopyRows:
 
 
 def copy_keys(timeline: Timeline) -> IntArray:
-    """Number of each operation's copy kind (direction, memory, contract, size), −1 for all other operations."""
+    """Number of each operation's copy kind: direction, memory, contract, size. −1 where it is none."""
     memory = (timeline.host_memory + 1) * 2 + timeline.contract
     key = (timeline.category * 2 * _MEMORIES + memory) * _SIZES + size_bucket(timeline.bytes)
     return np.where(timeline.is_category(*_BETWEEN_HOST_AND_GPU), key, -1)
@@ -168,7 +168,8 @@ def _with_seen_crypto(
 ) -> dict[int, CopyKind]:
     """The on arm's kinds with the encryption that rows show.
 
-    To the GPU, a copy is encrypted before it starts; to the host, it is decrypted before a blocking call returns.
+    To the GPU, a copy is encrypted before it starts; to the host, it is decrypted before a blocking call
+    returns.
     """
     first, second = (
         _quick(timeline, of_arm.begin - timeline.start) for timeline, of_arm in zip(arms, rows, strict=True)

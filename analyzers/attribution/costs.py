@@ -1,7 +1,7 @@
 """What operations cost in any mix of causes: rows of coefficients over COLUMNS.
 
-A cost is what it is in the off arm, and what each player adds when it is switched to the on arm. With a 0 or 1
-for every player, the dot product is the cost in that mix.
+A cost is what it is in the off arm, and what each player adds when it is switched to the on arm. With a 0
+or 1 for every player, the dot product is the cost in that mix.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def own_costs_of(
     Args:
         category: category of each call.
         own: own cost.
-        toll: launch toll within the own cost of a copy between host and GPU; the rest of its growth is PCIE's.
+        toll: launch toll within the own cost of a copy between host and GPU; the rest is PCIe's.
         self_wait: what such a copy waits for itself in the on arm more than in the off arm.
         slowdown: how much longer calls take in the on arm because its host is slower.
     """

@@ -1,10 +1,10 @@
 """GPU work of one arm: what each submission puts on which stream, and for how long.
 
-Rows of GPU work tell it where there are any. Elsewhere the waiting of the host tells it: a synchronization that
-was kept waiting returns when the work before it is done. The durations of the operations since the last known
-point of the stream are then the longest that are consistent with the time of each submission: work that could
-have finished earlier did. Where no wait ever shows the GPU, its time is not known and never mattered: the host
-was slower, in every mix of causes that makes the host slower still.
+Rows of GPU work tell it where there are any. Elsewhere the waiting of the host tells it: a synchronization
+that was kept waiting returns when the work before it is done. The durations of the operations since the
+last known point of the stream are then the longest that are consistent with the time of each submission:
+work that could have finished earlier did. Where no wait ever shows the GPU, its time is not known and never
+mattered: the host was slower, in every mix of causes that makes the host slower still.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ HOST_BYTES_PER_US: Final = 50_000.0
 DEVICE_BYTES_PER_US: Final = 1_000_000.0
 """Within the GPU: a third of an H200's memory bandwidth, as each byte is read and written."""
 SLOWEST_COPY: Final = 20.0
-"""A copy that seems to take this many times its nominal time waited for something else: with encryption a copy
+"""A copy that seems to take this many times its nominal time waited for something else: with encryption a
+copy
 takes up to ten times longer."""
 WEIGHTS: Final = (1.0, 100.0, 0.3, 0.3)
 """Weights of a kernel, a graph, a copy and a memset where one wait must be shared out among them: a graph
@@ -130,18 +131,18 @@ def device_work(
     """
     work = _with_meetings(_submitted(timeline, rows, base_ns), timeline)
     work = replace(work, delay=_typical_delays(work, timeline, cost))
-    duration, state, longest = work.duration.copy(), work.state.copy(), work.longest.copy()
+    found = _Found(work.duration.copy(), work.state.copy(), work.longest.copy())
     queues = _queues(work)
     anchors = [_anchors(work, timeline, cost, members) for members in queues]
     nominal = _nominal(work, timeline)
     _hand_on(work, timeline, queues, anchors, nominal)
     cost = replace(cost, post=_late_returns(work, queues, anchors, cost.post))
     for members, of_queue in zip(queues, anchors, strict=True):
-        fit = _Fit(work, timeline, members, duration, state, longest, SLOWEST_COPY * nominal)
+        fit = _Fit(work, timeline, members, found, SLOWEST_COPY * nominal)
         for anchor in sorted(of_queue, key=lambda one: (one.position, one.time)):
             fit.reach(anchor)
     nominal = np.where(np.isin(work.kind, (2, 3)), nominal, 0.0)
-    work = replace(work, duration=duration, state=state, longest=longest, nominal=nominal)
+    work = replace(work, duration=found.duration, state=found.state, longest=found.longest, nominal=nominal)
     delay, pause = _latencies(work, timeline, cost, _awaited_end(work, timeline, queues))
     return replace(work, delay=delay, pause=pause), cost
 
@@ -281,7 +282,9 @@ def _awaited_end(work: DeviceWork, timeline: Timeline, queues: list[IntArray]) -
 
     NaN where that is not known.
     """
-    number = {(int(work.stretch[one[0]]), int(work.stream[one[0]])): index for index, one in enumerate(queues)}
+    number = {
+        (int(work.stretch[one[0]]), int(work.stream[one[0]])): index for index, one in enumerate(queues)
+    }
     submitted = [timeline.start[work.owner[members]] for members in queues]
     awaited = np.full(len(work), -np.inf)
     for op in np.flatnonzero(timeline.is_category(STREAM_WAIT) & (timeline.record >= 0)).tolist():
@@ -329,7 +332,8 @@ def _anchors(work: DeviceWork, timeline: Timeline, cost: OwnCost, members: IntAr
     waiting = np.flatnonzero(cost.waits & (timeline.stretch == stretch))
     seen = waiting[_concerns(timeline, waiting, stream)]
     asked = np.where(timeline.is_category(EVENT_SYNC)[seen], timeline.record[seen], seen)
-    # A copy waits for itself as well; a record and a synchronization do not come after work that begins later.
+    # A copy waits for itself as well; a record and a synchronization do not come after work that begins
+    # later.
     position = np.searchsorted(submitted, timeline.start[asked], side="left") + timeline.is_copy[seen]
     for at, op in zip(position.tolist(), seen.tolist(), strict=True):
         if at:
@@ -347,8 +351,8 @@ def _hand_on(
 ) -> None:
     """Passes what a copy stream shows on to the stream that it waits for.
 
-    A copy of results waits on a stream of its own for the event of the computation. When it is done, so has the
-    computation been, since the time that the copy itself takes.
+    A copy of results waits on a stream of its own for the event of the computation. When it is done, so has
+    the computation been, since the time that the copy itself takes.
     """
     number = {
         (int(work.stretch[members[0]]), int(work.stream[members[0]])): index
@@ -383,8 +387,8 @@ def _late_returns(
     """Time from the end of awaited work to the return, where the next row of the stream shows a late return.
 
     A thread that sleeps while it waits wakes up tens of microseconds after the work is done. By then the
-    stream may long be at its next operation. The anchors are moved to the begin of that operation; if that was
-    before the call, the call did not wait at all.
+    stream may long be at its next operation. The anchors are moved to the begin of that operation; if that
+    was before the call, the call did not wait at all.
     """
     post = post.copy()
     for members, of_queue in zip(queues, anchors, strict=True):
@@ -416,6 +420,15 @@ def _concerns(timeline: Timeline, waiting: IntArray, stream: int) -> BoolArray:
     return concerned
 
 
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """What has been found of all GPU operations so far; fields as in `DeviceWork`, filled in place."""
+
+    duration: FloatArray
+    state: IntArray
+    longest: FloatArray
+
+
 class _Fit:
     """Walks along one stream and gives the operations without a row the longest consistent durations."""
 
@@ -424,9 +437,7 @@ class _Fit:
         work: DeviceWork,
         timeline: Timeline,
         members: IntArray,
-        duration: FloatArray,
-        state: IntArray,
-        longest: FloatArray,
+        found: _Found,
         slowest: FloatArray,
     ) -> None:
         self._members = members
@@ -434,7 +445,7 @@ class _Fit:
         self._step = timeline.step[work.owner[members]]
         self._weight = np.array(WEIGHTS)[work.kind[members]]
         self._end = work.end[members]
-        self._duration, self._state, self._longest = duration, state, longest
+        self._duration, self._state, self._longest = found.duration, found.state, found.longest
         self._slowest = np.where(np.isin(work.kind, (2, 3)), slowest, np.inf)
         self._position = 0
         self._since = -np.inf
@@ -492,7 +503,8 @@ class _Fit:
     ) -> FloatArray:
         """Durations by weight of the free operations, the longest with which all are done by a time.
 
-        The stream ends at max over i of (submission of i + durations from i on), and at `since` + all of them.
+        The stream ends at max over i of (submission of i + durations from i on), and at `since` + all of
+        them.
         """
         free, fixed = durations
         weight = np.where(free, self._weight[rows], 0.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,13 +19,12 @@ from cctrace.analyzers.attribution.breakdown import (
     refused_values,
 )
 from cctrace.analyzers.attribution.classes import MatchedClass, matched_classes, not_compared
-from cctrace.analyzers.attribution.device import device_work
-from cctrace.analyzers.attribution.handover import wait_places, with_joins
-from cctrace.analyzers.attribution.headline import headline_of
-from cctrace.analyzers.attribution.knowledge import input_kind, knowledge_of
-from cctrace.analyzers.attribution.own_cost import call_slowdown, own_costs
 from cctrace.analyzers.attribution.copy_cost import copy_rows
 from cctrace.analyzers.attribution.costs import COLUMNS, OVERLAP
+from cctrace.analyzers.attribution.device import device_work
+from cctrace.analyzers.attribution.handover import wait_places, with_joins
+from cctrace.analyzers.attribution.knowledge import input_kind, knowledge_of
+from cctrace.analyzers.attribution.own_cost import call_slowdown, own_costs
 from cctrace.analyzers.attribution.program import Arm, Program, merge
 from cctrace.analyzers.attribution.ranks import (
     as_rank,
@@ -35,6 +35,7 @@ from cctrace.analyzers.attribution.ranks import (
     other_ranks,
     rows_as_rank,
 )
+from cctrace.analyzers.attribution.recorder_tax import recorder_effect, tax_us, without_tax
 from cctrace.analyzers.attribution.replay import replay
 from cctrace.analyzers.attribution.result import (
     PHASE_NAMES,
@@ -52,6 +53,7 @@ from cctrace.analyzers.columns import FloatArray, IntArray
 from cctrace.analyzers.loading import Recording
 from cctrace.analyzers.provenance import provenance_of
 from cctrace.analyzers.results import RESULT_FORMAT_VERSION, microseconds
+from cctrace.analyzers.sentences import signed_time, time_text
 from cctrace.trace import open_trace
 
 
@@ -66,6 +68,7 @@ class ReplayedClass:
         on: operations of the on arm.
         takes_part: which of PLAYERS change anything.
         periods: mixes × steps that count, µs; bit i of a mix's number is the i-th player that takes part.
+        recorder: how much longer recording made a mean step of the off and of the on arm, µs.
     """
 
     matched: MatchedClass
@@ -74,6 +77,7 @@ class ReplayedClass:
     on: Timeline
     takes_part: tuple[bool, ...]
     periods: FloatArray
+    recorder: tuple[float, float]
 
 
 def attribute(on: Recording, off: Recording) -> Attribution:
@@ -120,9 +124,9 @@ def attribute_arms(off: RecordedArm, on: RecordedArm) -> Attribution:
         dict.fromkeys((*provenance_of(off.recording).warnings, *provenance_of(on.recording).warnings))
     )
     return Attribution(
-        **together,  # type: ignore[arg-type]
+        **together,
         format_version=RESULT_FORMAT_VERSION,
-        headline=headline_of(off.recording, on.recording, phases, classes),
+        headline=_headline(together),
         pairs=1,
         kind_of_input=input_kind(off, on),
         verdict=None,
@@ -136,7 +140,14 @@ def attribute_arms(off: RecordedArm, on: RecordedArm) -> Attribution:
     )
 
 
-def _nothing(off: RecordedArm, on: RecordedArm, knowledge: Knowledge) -> dict[str, object]:
+def _headline(together: dict[str, Any]) -> str:
+    """What one pair says before its statistics are known."""
+    if together["refused_because"]:
+        return f"Cannot attribute, because {together['refused_because'][0]}."
+    return f"{signed_time(together['delta_us'])} on a step of {time_text(together['off_step_us'])}."
+
+
+def _nothing(off: RecordedArm, on: RecordedArm, knowledge: Knowledge) -> dict[str, Any]:
     pair = main_pair(off, on)
     steps = [microseconds(float(scope.period_ns.mean())) for scope in (pair.off_scope, pair.on_scope)]
     reason = "the arms have no steps in common that hold the same work"
@@ -153,7 +164,8 @@ def replayed_class(matched: MatchedClass, off: RecordedArm, on: RecordedArm) -> 
     off_line, off_rows, off_base = _read(off, [(one.off_first, one.steps) for one in passages])
     on_line, on_rows, on_base = _read(on, [(one.on_first, one.steps) for one in passages])
     places = tuple(dict.fromkeys((*wait_places(off_line), *wait_places(on_line))))
-    off_line, on_line = with_joins(off_line, places), with_joins(on_line, places)
+    off_line, off_taken = without_tax(with_joins(off_line, places), tax_us(off))
+    on_line, on_taken = without_tax(with_joins(on_line, places), tax_us(on))
     slowdown = call_slowdown(off_line, on_line)
     copies = copy_rows(off_line, off_rows, off_base), copy_rows(on_line, on_rows, on_base)
     off_cost, on_cost = own_costs(off_line, on_line, copies, slowdown)
@@ -161,14 +173,14 @@ def replayed_class(matched: MatchedClass, off: RecordedArm, on: RecordedArm) -> 
     on_work, on_cost = device_work(on_line, on_cost, on_rows, on_base)
     program = merge(
         Arm(off_line, off_cost, off_work),
-        Arm(on_line, on_cost, on_work),
+        Arm(on_line, on_cost, on_work, slowdown),
         passages,
         (off.steps.period_ns / 1e3, on.steps.period_ns / 1e3),
-        slowdown,
     )
     takes_part = changing_players(program)
     periods = replay(program, mixes_of(takes_part))[:, program.counts]
-    return ReplayedClass(matched, program, off_line, on_line, takes_part, periods)
+    recorder = recorder_effect(program, off_taken, on_taken)
+    return ReplayedClass(matched, program, off_line, on_line, takes_part, periods, recorder)
 
 
 def _read(arm: RecordedArm, stretches: list[tuple[int, int]]) -> tuple[Timeline, DeviceRows, int]:
@@ -217,19 +229,20 @@ def effects_of(replayed: ReplayedClass) -> ClassEffects:
         off_count=replayed.matched.off_steady,
         on_count=replayed.matched.on_steady,
         compared=int(counts.sum()),
-        off_step=float(program.off_period[counts].mean()),
-        on_step=float(program.on_period[counts].mean()),
+        off_step=float(program.off_period[counts].mean()) - replayed.recorder[0],
+        on_step=float(program.on_period[counts].mean()) - replayed.recorder[1],
         off_replayed=float(worth[0]),
         on_replayed=float(worth[-1]),
         share=share,
         alone=alone,
         saved=saved,
         raw=_raw_tolls(replayed),
+        recorder=replayed.recorder,
     )
 
 
 def _raw_tolls(replayed: ReplayedClass) -> FloatArray:
-    """What the calls and the GPU work of each player take longer in sum, whether it shows or not; per step."""
+    """What calls and GPU work of each player take longer in sum, whether it shows or not; µs per step."""
     program = replayed.program
     host, device, steps = program.host, program.device, max(int(program.counts.sum()), 1)
     rows = np.flatnonzero(program.counts[host.step])
@@ -255,7 +268,7 @@ def _class(
     if not values["refused_because"]:
         sites = sites_of(replayed.program, replayed.off, replayed.on, _thread_names(replayed.on, on))
     return ClassBreakdown(
-        **values,  # type: ignore[arg-type]
+        **values,
         phase=matched.phase,
         off_class=matched.off_name,
         on_class=matched.on_name,

@@ -1,7 +1,8 @@
 """Where one host thread waits for another: hand-overs to a worker, and waits for what it hands back.
 
-A wait between host threads (a future, a queue) is no driver call. Without it the replay would let the scheduler
-run ahead of its worker, and lost overlap would be put down to the host. Where no rows tell, it is inferred:
+A wait between host threads (a future, a queue) is no driver call. Without it the replay would let the
+scheduler run ahead of its worker, and lost overlap would be put down to the host. Where no rows tell, it is
+inferred:
 
 - a worker cannot synchronize with an event before another thread has recorded it: a hand-over;
 - where a gap of the submitting thread holds the end of a worker's job, at the same place in most steps of

@@ -1,4 +1,4 @@
-"""What two recordings can tell at all: the kind of input, and whether NVLink can be told from other GPU work."""
+"""What two recordings can tell: the kind of input, and whether NVLink can be told from other GPU work."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def _nvlink_unknown(off: Arm, on: Arm, kind: str) -> str | None:
         return None
     if any_collective(_kernels((off, on))):
         return (
-            "the recordings hold collectives, but no GPU times of single kernels: what NVLink encryption costs "
-            "cannot be told from other GPU work (--kernel-times tells it)"
+            "the recordings hold collectives, but no GPU times of single kernels: what NVLink encryption "
+            "costs cannot be told from other GPU work (--kernel-times tells it)"
         )
     if any(_several_gpus(arm) for arm in (off, on)):
         return (

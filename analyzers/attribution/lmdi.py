@@ -1,13 +1,14 @@
 """The split of a mean over step classes: other steps, or slower steps?
 
-A mean step is T = Σ p_k t_k, with p_k the part of the steps that are of class k. A slower server also schedules
-other steps: more prefills between the decodes, smaller batches. The logarithmic mean Divisia index splits the
-difference of two such sums exactly, without remainder:
+A mean step is T = Σ p_k t_k, with p_k the part of the steps that are of class k. A slower server also
+schedules other steps: more prefills between the decodes, smaller batches. The logarithmic mean Divisia
+index splits the difference of two such sums exactly, without remainder:
 
     T_on − T_off = Σ w_k ln(p_on / p_off) + Σ w_k ln(t_on / t_off),   w_k = L(p_on t_on, p_off t_off)
 
-with the logarithmic mean L(a, b) = (a − b) / ln(a / b). The first sum is the schedule mix, the second what the
-replay then splits by cause. (B. W. Ang, The LMDI approach to decomposition analysis, Energy Policy 33, 2005.)
+with the logarithmic mean L(a, b) = (a − b) / ln(a / b). The first sum is the schedule mix, the second what
+the replay then splits by cause. (B. W. Ang, The LMDI approach to decomposition analysis, Energy Policy 33,
+2005.)
 """
 
 from __future__ import annotations

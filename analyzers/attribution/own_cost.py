@@ -34,8 +34,9 @@ SHORT_GAP_US: Final = 100.0
 MIN_GAPS: Final = 200
 """Fewer short gaps do not show how fast the host was."""
 SPEED_OF_CALLS: Final = 0.5
-"""Calls follow the host's speed with this exponent: in eleven of twelve pairs of recordings with a known toll,
-whose hosts differed in speed by up to a factor of 1.9, a square root puts the found toll within 3 % of it;
+"""Calls follow the host's speed with this exponent: in eleven of twelve pairs of recordings with a known
+toll, whose hosts differed in speed by up to a factor of 1.9, a square root puts the found toll within 3 %
+of it;
 without it up to 14 % are missing or too many."""
 SPEED_LIMITS: Final = (0.5, 2.0)
 """Processes of one machine differ in speed by less than this."""
@@ -152,7 +153,7 @@ class _Costing:
         self.post, self.crypto = np.zeros(count), np.zeros(count)
 
     def slow_calls(self, group: IntArray) -> None:
-        """Parts what a slow call takes longer from its own cost; the calls of a group should cost the same."""
+        """Parts what slow calls take longer from their own cost; calls of a group should cost the same."""
         slow = group[~_not_slow(self.length[group])]
         usual = np.setdiff1d(group, slow, assume_unique=True)
         if len(slow) and len(usual):

@@ -1,7 +1,7 @@
 """Pairs the operations of two arms, passage by passage and lane by lane.
 
-A lane is a host thread or a stream. Lanes have numbers in order of first use, which can differ between two runs:
-they are matched by what they hold.
+A lane is a host thread or a stream. Lanes have numbers in order of first use, which can differ between two
+runs: they are matched by what they hold.
 """
 
 from __future__ import annotations

@@ -47,11 +47,19 @@ _SMALL: Final = (2, 3)
 
 @dataclass(frozen=True, eq=False)
 class Arm:
-    """What is known of one arm: its operations, what they cost, and its GPU work."""
+    """What is known of one arm.
+
+    Attributes:
+        timeline: its operations.
+        cost: what they cost.
+        work: its GPU work.
+        slowdown: how much longer its calls take than those of the off arm because its host is slower.
+    """
 
     timeline: Timeline
     cost: OwnCost
     work: DeviceWork
+    slowdown: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +74,8 @@ class HostProgram:
         stream: stream, as in the off arm; NONE if none.
         off: position in the off arm's timeline, NOT_THERE if only the on arm has it.
         on: the same in the on arm.
-        off_dependency: position in the program of what a synchronization, stream wait or join refers to in the
+        off_dependency: position in the program of what a synchronization, stream wait or join refers to in
+        the
             off arm, NONE if none.
         on_dependency: the same in the on arm.
         gap: host time before the call.
@@ -143,11 +152,7 @@ class Program:
 
 
 def merge(
-    off: Arm,
-    on: Arm,
-    passages: tuple[Passage, ...],
-    periods: tuple[FloatArray, FloatArray],
-    slowdown: float,
+    off: Arm, on: Arm, passages: tuple[Passage, ...], periods: tuple[FloatArray, FloatArray]
 ) -> Program:
     """The merged program of paired passages.
 
@@ -156,7 +161,6 @@ def merge(
         on: the on arm.
         passages: which steps are replayed.
         periods: measured length of every step of the off and of the on arm, µs.
-        slowdown: how much longer calls take in the on arm because its host is slower.
     """
     first, second = off.timeline, on.timeline
     threads = _matching_lanes(first.thread, second.thread, (first, second), THREADS, mains=True)
@@ -166,8 +170,7 @@ def merge(
         Places(host_pairs.passage, host_pairs.off, len(first)),
         Places(host_pairs.passage, host_pairs.on, len(second)),
     )
-    on_stream = translated(second.stream, streams)
-    host = _host_program(host_pairs, off, on, places, on_stream, slowdown)
+    host = _host_program(host_pairs, off, on, places, translated(second.stream, streams))
     device, unknown = _device_program(off, on, passages, streams, places)
     off_steps = np.concatenate([np.arange(one.off_first, one.off_first + one.steps) for one in passages])
     on_steps = np.concatenate([np.arange(one.on_first, one.on_first + one.steps) for one in passages])
@@ -256,7 +259,6 @@ def _host_program(
     on: Arm,
     places: tuple[Places, Places],
     on_stream: IntArray,
-    slowdown: float,
 ) -> HostProgram:
     first, second = off.timeline, on.timeline
     category = np.where(
@@ -273,9 +275,9 @@ def _host_program(
         pairs.values(off.cost.own, on.cost.own),
         pairs.values(off.cost.toll, on.cost.toll)[1],
         waited[1] - waited[0],
-        slowdown,
+        on.slowdown,
     )
-    waits = pairs.values(off.cost.waits * 1.0, on.cost.waits * 1.0)
+    waits = pairs.values(off.cost.waits.astype(np.float64), on.cost.waits.astype(np.float64))
     post = post_costs_of(
         (waits[0] > 0, waits[1] > 0),
         pairs.values(off.cost.post, on.cost.post),
@@ -392,7 +394,7 @@ def _device_keys(work: DeviceWork, place: IntArray, words: IntArray) -> IntArray
 
 
 def _inherited(owner: IntArray, pairs: Paired) -> IntArray:
-    """Who submits an operation that an arm lacks: whoever submits the one before it, else the one after it."""
+    """Who submits an operation that an arm lacks: whoever submits its neighbour, best the one before."""
     count = len(owner)
     begin = first_of_group(opens(pairs.lane, pairs.passage))
     latest = np.maximum.accumulate(np.where(owner >= 0, np.arange(count), NONE)) if count else owner

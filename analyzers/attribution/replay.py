@@ -1,10 +1,11 @@
 """Replays the merged program: how long each step takes in any mix of causes.
 
-Host threads run in order, streams are first in, first out, and whatever waits for several things goes on after
-the last of them. So every point in time is the maximum over what it depends on, each plus a cost; and every
-cost is linear in the switches (see `program`). Between two waits a thread only adds costs up. What is left to
-replay are the few points at which something waits, so a replay of all mixes at once takes one matrix product
-and some vector operations for each wait: far less than one step of Python for each operation.
+Host threads run in order, streams are first in, first out, and whatever waits for several things goes on
+after the last of them. So every point in time is the maximum over what it depends on, each plus a cost; and
+every cost is linear in the switches (see `program`). Between two waits a thread only adds costs up. What is
+left to replay are the few points at which something waits, so a replay of all mixes at once takes one
+matrix product and some vector operations for each wait: far less than one step of Python for each
+operation.
 
 Which calls exist is part of a mix, too: the launch player chooses the structure of the submissions, the pcie
 player that of the copies. Where the arms' structures differ, each one is compiled by itself.
@@ -20,7 +21,7 @@ from typing import Final
 import numpy as np
 
 from cctrace.analyzers.attribution.costs import LAUNCH, NEVER, OFF, PCIE, Costs
-from cctrace.analyzers.attribution.pairing import first_of_group, opens
+from cctrace.analyzers.attribution.pairing import opens
 from cctrace.analyzers.attribution.program import Program
 from cctrace.analyzers.attribution.timeline import (
     BOUNDARY,
@@ -407,7 +408,7 @@ class _Queues:
         return self._base.get(queue, (0, self._bounds[queue][0]))[1]
 
     def _meet(self, at: int) -> None:
-        """Makes the node at which all ranks have come to a collective, and goes on from there on all of them."""
+        """Makes the node at which all ranks have come to a collective; all of them go on from there."""
         if not self._meetings.begin(at):
             return
         members = self._meetings.members(at)
@@ -476,7 +477,7 @@ class _Meetings:
         return int(self._passage[row]), int(self._stream[row])
 
     def begin(self, row: int) -> bool:
-        """Notes that a collective happens; False if it has, or is about to: then ranks disagree on the order."""
+        """Notes that a collective happens; False if it has, or if ranks disagree on the order."""
         number = int(self._meeting[row])
         if number in self._done:
             return False

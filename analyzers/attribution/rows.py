@@ -1,6 +1,7 @@
 """Reads the rows of the replayed steps again, with the columns that only a replay needs.
 
-A summary of ten million rows reads few columns of all rows; a replay reads all columns of a few hundred steps.
+A summary of ten million rows reads few columns of all rows; a replay reads all columns of a few hundred
+steps.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Shares of players in a joint effect: exact Shapley values.
 
-The share of a player is what it adds when it joins, averaged over all orders in which the players can join. It
-is the only split that adds up to the whole, treats equal players equally, and gives nothing to a player that
-changes nothing.
+The share of a player is what it adds when it joins, averaged over all orders in which the players can join.
+It is the only split that adds up to the whole, treats equal players equally, and gives nothing to a player
+that changes nothing.
 """
 
 from __future__ import annotations

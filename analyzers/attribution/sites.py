@@ -64,21 +64,20 @@ def _places(program: Program, on: Timeline) -> list[_Place]:
     position = _position(host)
     key = np.stack((host.thread[rows], host.category[rows], position[rows]), axis=1)
     _, place = np.unique(key, axis=0, return_inverse=True)
-    found = []
+    found: list[_Place] = []
     for column, _ in _SITE_CAUSES:
         cost = visible_cost(host, rows, column, on)
         total = np.bincount(place.reshape(-1), weights=cost) / max(counted, 1)
-        for number in np.argsort(-total)[:MAX_SITES].tolist():
-            if total[number] >= MIN_SITE_US:
-                found.append(_Place(column, rows[place.reshape(-1) == number], float(total[number])))
+        dearest = [one for one in np.argsort(-total)[:MAX_SITES].tolist() if total[one] >= MIN_SITE_US]
+        found.extend(_Place(column, rows[place.reshape(-1) == one], float(total[one])) for one in dearest)
     found.sort(key=lambda one: -one.cost_us)
     return found[:MAX_SITES]
 
 
 def visible_cost(host: HostProgram, rows: IntArray, column: int, on: Timeline) -> FloatArray:
-    """What launch, pcie or overlap (a column) costs at operations that both arms have, waiting included; µs."""
+    """What a cause (a column) costs at operations that both arms have, waiting included; µs."""
     if column != OVERLAP:
-        return host.own[rows, column]
+        return np.asarray(host.own[rows, column], np.float64)
     waits = np.isin(host.category[rows], COPY_NUMBERS) & (host.post[rows, OVERLAP] > 0)
     length = (on.end - on.start)[host.on[rows]]
     return np.where(waits, length - host.own[rows].sum(axis=1), 0.0)

@@ -217,7 +217,8 @@ def _threads(tid: IntArray, submitting: int) -> dict[int, int]:
 
 def _numbered(tid: IntArray, numbers: Mapping[int, int]) -> IntArray:
     found, index = np.unique(tid, return_inverse=True)
-    return np.array([numbers[one] for one in found.tolist()], np.int64)[index.reshape(-1)]
+    numbered: IntArray = np.array([numbers[one] for one in found.tolist()], np.int64)[index.reshape(-1)]
+    return numbered
 
 
 def _step_at(time_ns: IntArray, arm: Arm) -> IntArray:
@@ -262,8 +263,8 @@ def _records(calls: _Referring) -> IntArray:
     """For synchronizations and stream waits the last record of the same event before them.
 
     Programs take events from a pool: between a record and a worker's synchronization with it the submitting
-    thread can have recorded the same event for something else. So a worker's synchronizations all refer to the
-    stream that most of them refer to.
+    thread can have recorded the same event for something else. So a worker's synchronizations all refer to
+    the stream that most of them refer to.
     """
     everything = np.flatnonzero(calls.category == RECORD)
     found = _last_records(
@@ -303,10 +304,10 @@ def _steps_of_jobs(timeline: Timeline) -> IntArray:
     """Steps of operations of other threads: those of the work that they wait for.
 
     A copy-worker fetches the tokens of a step while the next one runs. From a wait for something of the
-    submitting thread (an event that it recorded, a job that it handed over), up to the next such wait, it works
-    for the step of that.
+    submitting thread (an event that it recorded, a job that it handed over), up to the next such wait, it
+    works for the step of that.
     """
-    step = timeline.step.copy()
+    step: IntArray = timeline.step.copy()
     awaited = np.where(timeline.is_category(EVENT_SYNC), timeline.record, timeline.partner)
     from_main = (awaited >= 0) & (timeline.thread[awaited] == SUBMITTING)
     for thread in timeline.threads:
