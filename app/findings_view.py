@@ -10,13 +10,11 @@ from rich.text import Text
 
 from cctrace.analyzers.findings.find import amount_words
 from cctrace.analyzers.findings.result import (
-    BOUND,
-    CANNOT_TELL,
     COST,
     EXPECTED,
     INFORMATION,
     NOTHING,
-    REPLAY,
+    UNKNOWN,
     Evidence,
     Finding,
     Findings,
@@ -28,7 +26,6 @@ from cctrace.app.terminal import headline, line, notes, safe, section, table
 
 MAX_EVIDENCE: Final = 4
 """Lines of evidence of a finding; the JSON has them all."""
-_HOW: Final = {REPLAY: "replay", BOUND: "bound", CANNOT_TELL: ""}
 _KINDS: Final = {COST: "", "risk": "risk", INFORMATION: "information"}
 
 
@@ -78,7 +75,7 @@ def _show_finding(out: Console, number: int, one: Finding) -> None:
         line(out, f"  {len(one.evidence) - MAX_EVIDENCE} more places; --json lists them.", style=FAINT_STYLE)
     if one.kind == COST:
         verb = "Costs with CC on" if one.state == EXPECTED else "Saves"
-        how = f" [{_HOW[one.saving.kind]}]" if _HOW[one.saving.kind] else ""
+        how = "" if one.saving.kind == UNKNOWN else f" [{one.saving.kind}]"
         colour = CAUSE_COLOURS.get(one.cause or "", "")
         out.print(
             Text.assemble(

@@ -11,7 +11,7 @@ from cctrace.analyzers.categories import CATEGORIES
 from cctrace.analyzers.columns import IntArray
 from cctrace.analyzers.findings.result import Evidence
 from cctrace.analyzers.findings.savings import time_us
-from cctrace.analyzers.findings.view import StepView
+from cctrace.analyzers.findings.view import StepView, positions_in
 from cctrace.analyzers.results import microseconds
 from cctrace.analyzers.scope import Scope
 from cctrace.analyzers.sentences import bytes_text, count_text, time_text
@@ -77,7 +77,7 @@ def evidence(view: StepView, rows: IntArray, text: str | None = None, scope: Sco
     calls = scope.calls.pick(rows)
     category = CATEGORIES[int(np.bincount(scope.category[rows]).argmax())]
     threads, counts = np.unique(calls.tid, return_counts=True)
-    position = _number_within(scope.calls.tid.astype(np.int64), scope.step)[rows]
+    position = (view.positions if scope is view.scope else positions_in(scope))[rows]
     offset = microseconds(float(np.median(calls.start_ns - scope.start_ns[scope.step[rows]])))
     sizes = calls.bytes[calls.bytes >= 0]
     size = int(np.median(sizes)) if len(sizes) else None

@@ -10,7 +10,7 @@ from cctrace.analyzers.results import Result, about, value
 
 COST, RISK, INFORMATION = "cost", "risk", "information"
 MEASURED, EXPECTED = "measured", "expected"
-REPLAY, BOUND, UNKNOWN = "replay", "bound", "cannot tell"
+REPLAY, BOUND, ESTIMATE, UNKNOWN = "replay", "bound", "estimate", "cannot tell"
 FOUND, NOTHING, CANNOT_TELL = "found", "nothing", "cannot tell"
 KINDS: Final = (COST, RISK, INFORMATION)
 
@@ -36,7 +36,7 @@ class Saving(Result):
 
     kind: str = value(
         "replay: the pair replayed without the cost; bound: no more than high_us, no less than low_us; "
-        "cannot tell: no number"
+        "estimate: the same with published costs of another machine; cannot tell: no number"
     )
     low_us: float | None = value("least saving per step", "µs")
     high_us: float | None = value("largest saving per step", "µs")

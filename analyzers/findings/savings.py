@@ -14,7 +14,7 @@ import numpy as np
 from cctrace.analyzers.attribution.result import Site
 from cctrace.analyzers.categories import CATEGORY
 from cctrace.analyzers.columns import IntArray
-from cctrace.analyzers.findings.result import BOUND, REPLAY, UNKNOWN, Saving
+from cctrace.analyzers.findings.result import BOUND, ESTIMATE, REPLAY, UNKNOWN, Saving
 from cctrace.analyzers.findings.view import StepView
 from cctrace.analyzers.results import microseconds
 
@@ -37,19 +37,19 @@ def cannot_tell(because: str) -> Saving:
 
 def bound(view: StepView, low_us: float, high_us: float, basis: str) -> Saving:
     """A saving between two bounds; both are cut to what a step can get shorter."""
-    return _between(view, low_us, min(high_us, view.step_us), basis)
+    return _between(view, BOUND, (low_us, min(high_us, view.step_us)), basis)
 
 
 def expected(view: StepView, low_us: float, high_us: float, basis: str) -> Saving:
     """What a step costs more with CC on, between two bounds: a saving of a run that is not recorded."""
-    return _between(view, low_us, high_us, basis)
+    return _between(view, ESTIMATE, (low_us, high_us), basis)
 
 
-def _between(view: StepView, low_us: float, high_us: float, basis: str) -> Saving:
+def _between(view: StepView, kind: str, limits_us: tuple[float, float], basis: str) -> Saving:
     if view.seen.recording.distorted:
         return cannot_tell("CUPTI distorted the host times of this recording")
-    high = max(high_us, 0.0)
-    return _saving(view, BOUND, min(max(low_us, 0.0), high), high, basis)
+    high = max(limits_us[1], 0.0)
+    return _saving(view, kind, min(max(limits_us[0], 0.0), high), high, basis)
 
 
 def replayed(view: StepView, us: float, basis: str, least_us: float | None = None) -> Saving:

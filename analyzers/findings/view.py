@@ -12,6 +12,7 @@ import numpy as np
 from cctrace.analyzers.arms import Arm, pair_classes
 from cctrace.analyzers.attribution.result import Attribution, ClassBreakdown
 from cctrace.analyzers.calls import Calls
+from cctrace.analyzers.columns import IntArray
 from cctrace.analyzers.findings.order import Order, order_of
 from cctrace.analyzers.gpu import GpuBusy
 from cctrace.analyzers.graphs import Graphs, graphs_of
@@ -87,6 +88,11 @@ class Observation:
         outside = calls.start_ns < steps.end_ns[-1]
         outside[inside] = False
         return calls.pick(outside)
+
+    @cached_property
+    def rotations(self) -> int:
+        """Key rotations that the recording knows of: CUPTI records them, where it is allowed to."""
+        return int(self.trace.table(("start_ns",), kinds="crypto").num_rows)
 
     @property
     def arm(self) -> Arm | None:
@@ -201,6 +207,11 @@ class StepView:
         return order_of(self.seen.trace, self.steps, steady)
 
     @cached_property
+    def positions(self) -> IntArray:
+        """Number of each call of the scope within its step, on its thread, from 0."""
+        return positions_in(self.scope)
+
+    @cached_property
     def account(self) -> Account | None:
         """The difference to the off arm, taken apart; None without one, or if host times are distorted."""
         if self.off is None or self.seen.recording.distorted or self.off.seen.recording.distorted:
@@ -212,6 +223,16 @@ class StepView:
         """All steady steps of the class, and those that a slow call made long."""
         chosen = (self.steps.class_of == self.number) & np.isin(self.steps.exclusion, (STEADY, HICCUP))
         return scope_of_steps(self.process.calls, self.steps, np.flatnonzero(chosen))
+
+
+def positions_in(scope: Scope) -> IntArray:
+    """Number of each call of a scope within its step, on its thread, from 0."""
+    tid, step = scope.calls.tid, scope.step
+    changes = np.zeros(len(tid), np.bool_)
+    # Calls come by thread, and on a thread by step.
+    changes[1:] = (np.diff(tid) != 0) | (np.diff(step) != 0)
+    number = np.arange(len(tid))
+    return number - np.maximum.accumulate(np.where(changes, number, 0))
 
 
 def views_of(

@@ -22,7 +22,7 @@ ON, OFF = (SAMPLES / f"server-graph-overlap-{arm}.parquet" for arm in ("emulated
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     def made(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        monkeypatch.setenv("COLUMNS", "100")
+        monkeypatch.setenv("COLUMNS", "80")
         monkeypatch.setattr(sys, "argv", ["cctrace", "findings", *map(str, arguments)])
         capsys.readouterr()
         code = 0
@@ -48,7 +48,7 @@ def test_a_pair_in_the_terminal(run: Run) -> None:
     assert "call 10 of the step" in words
     assert "[replay]" in words
     assert "Looked for, and not found" in words
-    assert max(map(len, lines)) <= 100
+    assert max(map(len, lines)) <= 80
     assert "\x1b" not in done.stdout
 
 

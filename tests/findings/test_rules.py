@@ -58,6 +58,7 @@ def test_many_submissions_are_found_with_their_price(tmp_path: Path) -> None:
     assert off.evidence[0].call == "kernel"
     assert off.evidence[0].thread == "scheduler 500"
     assert off.evidence[0].per_step == pytest.approx(200)
+    assert (off.saving.kind, on.saving.kind) == ("estimate", "bound")
     assert off.saving.high_us == pytest.approx(190 * 12.25)  # a graph leaves ten submissions
     assert on.saving.high_us == pytest.approx(0.95 * 200 * 5.0)  # no more than the time in the calls
     assert on.saving.low_us == 0
@@ -370,6 +371,18 @@ def test_launches_that_rarely_stand_still_are_found_with_cc_only(tmp_path: Path)
     assert on.evidence[0].call == "graph"
     assert on.saving.high_us == pytest.approx(4 * 8000.0 / 200, rel=0.1)
     assert found_in(tmp_path, program, "rare-stalls") is None
+
+
+def test_recorded_key_rotations_are_evidence(tmp_path: Path) -> None:
+    program = Program([graph()], host_us=900.0, steps=200, odd=[graph(us=8000.0)], odd_every=40)
+    rotation = {"kind": "crypto", "source": "cupti"}
+    rotating = replace(program, before=[Call(500.0, rotation), Call(500.0, rotation)])
+
+    without = must(found_in(tmp_path, program, "rare-stalls", ON))
+    found = must(found_in(tmp_path, rotating, "rare-stalls", ON))
+
+    assert len(without.evidence) == 1
+    assert found.evidence[1].text == "2 key rotations happened in the recording"
 
 
 def test_an_off_arm_with_the_same_stalls_clears_cc_of_them(tmp_path: Path) -> None:

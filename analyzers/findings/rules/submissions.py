@@ -7,13 +7,13 @@ from typing import Final
 import numpy as np
 
 from cctrace.analyzers.columns import IntArray
-from cctrace.analyzers.findings.places import evidence
+from cctrace.analyzers.findings.places import evidence, seen_outside
 from cctrace.analyzers.findings.rule import CannotTell, Remedy, Rule, Seen
 from cctrace.analyzers.findings.savings import bound, of_submissions, rows_of, time_us
 from cctrace.analyzers.findings.view import StepView
 from cctrace.analyzers.results import microseconds
 from cctrace.analyzers.scope import Scope
-from cctrace.analyzers.sentences import percent, time_text
+from cctrace.analyzers.sentences import percent, plural, time_text
 
 MANY: Final = 60
 """Single submissions a step from which on they are many: 60 × 12.25 µs are 0.7 ms. Full graphs of real
@@ -90,8 +90,11 @@ def _rare_stalls(view: StepView) -> Seen | CannotTell | None:
         f"in the mean {time_text(stall_us)} a step"
     )
     scope = view.with_hiccups
-    found = evidence(view, _stalled(scope), text, scope)
-    return Seen([found], bound(view, 0.0, stall_us - off_us, "all time in these launches"), measured=True)
+    found = [evidence(view, _stalled(scope), text, scope)]
+    if view.seen.rotations:
+        rotated = f"{plural(view.seen.rotations, 'key rotation')} happened in the recording"
+        found.append(seen_outside(rotated, view.seen.rotations))
+    return Seen(found, bound(view, 0.0, stall_us - off_us, "all time in these launches"), measured=True)
 
 
 def _stalls(view: StepView) -> tuple[float, float, float]:
