@@ -6,5 +6,13 @@ the metadata, `conditions` and `kernels` look at the recordings, `compare` puts 
 
 from cctrace.analyzers.comparability.compare import ArmsCompared, comparability_of, pair_comparability
 from cctrace.analyzers.comparability.kernels import KernelDifferences
+from cctrace.analyzers.comparability.outline import Outline, outline
 
-__all__ = ["ArmsCompared", "KernelDifferences", "comparability_of", "pair_comparability"]
+__all__ = [
+    "ArmsCompared",
+    "KernelDifferences",
+    "Outline",
+    "comparability_of",
+    "outline",
+    "pair_comparability",
+]

@@ -10,6 +10,7 @@ from cctrace.analyzers.attribution.result import SEVERITIES, Comparability
 from cctrace.analyzers.comparability.conditions import conditions
 from cctrace.analyzers.comparability.fields import VARIABLES, fields_of, text_of, value_in
 from cctrace.analyzers.comparability.kernels import KernelDifferences, compared_kernels, kernels_differ
+from cctrace.analyzers.comparability.outline import Outline, outline
 from cctrace.analyzers.comparability.rules import EXPECTED, FORBIDS, IGNORED, INFORMS, WARNS, Rule, rule_of
 from cctrace.analyzers.loading import Recording
 from cctrace.analyzers.results import Result, about, value
@@ -46,19 +47,19 @@ class ArmsCompared(Result):
         return tuple(one.message for one in self.items if one.severity == FORBIDS)
 
 
-def comparability_of(off: Sequence[Recording], on: Sequence[Recording]) -> ArmsCompared:
+def comparability_of(off: Sequence[Outline], on: Sequence[Outline]) -> ArmsCompared:
     """Compares every field of the metadata of two arms, and what their rows show.
 
     Args:
-        off: recordings of the arm without confidential computing, at least one.
-        on: recordings of the arm with it, at least one.
+        off: outlines of the recordings without confidential computing, at least one.
+        on: outlines of those with it, at least one.
     """
     fields = {arm: [fields_of(one.metadata) for one in runs] for arm, runs in (("off", off), ("on", on))}
     names = _leaves([name for arm in fields.values() for run in arm for name in run])
     found = _differing(names, fields["off"], fields["on"])
     for arm, runs in (("off", off), ("on", on)):
         found += _within(arm, names, fields[arm], [run.path for run in runs])
-    kernels = compared_kernels(off, on)
+    kernels = compared_kernels([run.kernels for run in off], [run.kernels for run in on])
     items = [*conditions(off, on), *kernels_differ(kernels), *found]
     unknown = tuple(name for name in names if _is_unknown(name, fields["off"] + fields["on"]))
     return ArmsCompared(
@@ -77,7 +78,7 @@ def _gravity(one: Comparability) -> tuple[int, bool]:
 
 def pair_comparability(off: Recording, on: Recording) -> tuple[Comparability, ...]:
     """What differs between the two recordings of one pair, the gravest first."""
-    return comparability_of([off], [on]).items
+    return comparability_of([outline(off)], [outline(on)]).items
 
 
 def compared_fields(off: Recording, on: Recording) -> list[Comparability]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from cctrace.analyzers.attribution.result import Comparability
+from cctrace.analyzers.comparability.outline import Outline
 from cctrace.analyzers.comparability.rules import FORBIDS, INFORMS, WARNS
-from cctrace.analyzers.loading import Recording
 from cctrace.analyzers.sentences import percent, time_text
 
 MAX_LOST_SHARE: Final = 0.001
@@ -20,7 +20,7 @@ TAX_OF_A_CALL: Final = "call"
 _CC_ON: Final = ("on", "devtools")
 
 
-def conditions(off: Sequence[Recording], on: Sequence[Recording]) -> Iterator[Comparability]:
+def conditions(off: Sequence[Outline], on: Sequence[Outline]) -> Iterator[Comparability]:
     """Conditions that do not hold, for each recording or arm that breaks them."""
     yield from _cc_states(off, on)
     yield from _emulation(off, on)
@@ -38,7 +38,7 @@ def _of_arm(arm: str, name: str, severity: str, text: str | None, message: str) 
     return _item(name, severity, text if arm == "off" else None, text if arm == "on" else None, message)
 
 
-def _cc_states(off: Sequence[Recording], on: Sequence[Recording]) -> Iterator[Comparability]:
+def _cc_states(off: Sequence[Outline], on: Sequence[Outline]) -> Iterator[Comparability]:
     paths = [run.path for run in (*off, *on)]
     if len(set(paths)) < len(paths):
         yield _item("recording", WARNS, off[0].path, on[0].path, "a recording is compared with itself")
@@ -57,7 +57,7 @@ def _cc_states(off: Sequence[Recording], on: Sequence[Recording]) -> Iterator[Co
         yield _item("security.cc_mode", WARNS, *texts, message)
 
 
-def _modes(runs: Sequence[Recording]) -> set[str]:
+def _modes(runs: Sequence[Outline]) -> set[str]:
     """CC states of an arm's runs; a run that does not say adds none."""
     modes = {
         "emulated" if run.metadata.emulation is not None else run.metadata.acceptance.security.cc_mode
@@ -66,7 +66,7 @@ def _modes(runs: Sequence[Recording]) -> set[str]:
     return {mode for mode in modes if mode is not None}
 
 
-def _emulation(off: Sequence[Recording], on: Sequence[Recording]) -> Iterator[Comparability]:
+def _emulation(off: Sequence[Outline], on: Sequence[Outline]) -> Iterator[Comparability]:
     for arm, runs in (("off", off), ("on", on)):
         emulated = [run for run in runs if run.metadata.emulation is not None]
         if not emulated:
@@ -79,13 +79,13 @@ def _emulation(off: Sequence[Recording], on: Sequence[Recording]) -> Iterator[Co
             yield _of_arm(arm, "emulation", WARNS, text, message)
 
 
-def _profile(run: Recording) -> str:
+def _profile(run: Outline) -> str:
     emulation = run.metadata.emulation
     profile, causes = (emulation.profile, emulation.causes) if emulation else (None, ())
     return f"{profile or 'unknown profile'} ({', '.join(causes) or 'no cause'})"
 
 
-def _of_run(arm: str, run: Recording) -> Iterator[Comparability]:
+def _of_run(arm: str, run: Outline) -> Iterator[Comparability]:
     if run.distorted:
         message = f"CUPTI distorted the host times of the {arm} arm ({run.path}); record it with --gpu stamps"
         yield _of_arm(arm, "collector.timing", FORBIDS, "distorted", message)
@@ -98,7 +98,7 @@ def _of_run(arm: str, run: Recording) -> Iterator[Comparability]:
         yield _of_arm(arm, "collector.lost", WARNS, text, message)
 
 
-def _tax(off: Sequence[Recording], on: Sequence[Recording]) -> Iterator[Comparability]:
+def _tax(off: Sequence[Outline], on: Sequence[Outline]) -> Iterator[Comparability]:
     """What recording a call costs, if it differs, or is not known."""
     first, second = _tax_us(off), _tax_us(on)
     texts = (_text(first), _text(second))
@@ -115,7 +115,7 @@ def _text(us: float | None) -> str | None:
     return None if us is None else time_text(us)
 
 
-def _tax_us(runs: Sequence[Recording]) -> float | None:
+def _tax_us(runs: Sequence[Outline]) -> float | None:
     """Largest tax of a call in an arm, µs."""
     taxes = [
         process.tax_ns[TAX_OF_A_CALL] / 1e3

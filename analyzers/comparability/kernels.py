@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,18 +43,25 @@ class KernelDifferences(Result):
     common: int = value("symbols that both have", "kernels")
 
 
-def compared_kernels(off: Sequence[Recording], on: Sequence[Recording]) -> KernelDifferences:
-    """Which kernels all recordings of one arm have and no recording of the other."""
-    first = [kernel_symbols(one) for one in off]
-    second = [kernel_symbols(one) for one in on]
-    known = all(first) and all(second)
-    off_names, on_names = set.union(*first), set.union(*second)
+def compared_kernels(off: Sequence[AbstractSet[str]], on: Sequence[AbstractSet[str]]) -> KernelDifferences:
+    """Which kernels all recordings of one arm have and no recording of the other.
+
+    Args:
+        off: `kernel_symbols` of each recording of the off arm, at least one.
+        on: the same of the on arm.
+    """
+    known = all(off) and all(on)
+    off_names, on_names = frozenset().union(*off), frozenset().union(*on)
     return KernelDifferences(
         known=known,
-        only_off=tuple(sorted(set.intersection(*first) - on_names)) if known else (),
-        only_on=tuple(sorted(set.intersection(*second) - off_names)) if known else (),
+        only_off=tuple(sorted(name for name in off_names - on_names if _in_all(name, off))) if known else (),
+        only_on=tuple(sorted(name for name in on_names - off_names if _in_all(name, on))) if known else (),
         common=len(off_names & on_names),
     )
+
+
+def _in_all(name: str, runs: Sequence[AbstractSet[str]]) -> bool:
+    return all(name in run for run in runs)
 
 
 def kernel_symbols(recording: Recording) -> set[str]:

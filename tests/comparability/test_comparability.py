@@ -12,7 +12,7 @@ from trace_builder import table_of
 
 from cctrace.analyzers.attribution.result import Comparability
 from cctrace.analyzers.calls import calls_from
-from cctrace.analyzers.comparability import ArmsCompared, comparability_of
+from cctrace.analyzers.comparability import ArmsCompared, comparability_of, outline
 from cctrace.analyzers.comparability.fields import fields_of
 from cctrace.analyzers.comparability.kernels import short_name
 from cctrace.analyzers.comparability.rules import IGNORED, INFORMS, RULES, SEVERITY_WORDS, rule_of
@@ -32,7 +32,7 @@ def recording(about: Metadata, path: str = "a", table: pa.Table = EMPTY) -> Reco
 def compared(off: Metadata | Sequence[Metadata], on: Metadata | Sequence[Metadata]) -> ArmsCompared:
     arms = [[one] if isinstance(one, Metadata) else list(one) for one in (off, on)]
     numbered = iter("abcdefghij")
-    return comparability_of(*[[recording(about, next(numbered)) for about in arm] for arm in arms])
+    return comparability_of(*[[outline(recording(about, next(numbered))) for about in arm] for arm in arms])
 
 
 def item(result: ArmsCompared, name: str, part: str = "") -> Comparability | None:
@@ -195,7 +195,7 @@ def test_devtools_is_no_production() -> None:
 
 
 def test_a_recording_against_itself_is_told() -> None:
-    one = recording(OFF)
+    one = outline(recording(OFF))
 
     assert severity(comparability_of([one], [one]), "recording") == "warns"
 
@@ -269,7 +269,7 @@ def kernels(*symbols: str | None) -> pa.Table:
 
 
 def of_kernels(off: pa.Table, on: pa.Table) -> ArmsCompared:
-    return comparability_of([recording(OFF, "a", off)], [recording(ON, "b", on)])
+    return comparability_of([outline(recording(OFF, "a", off))], [outline(recording(ON, "b", on))])
 
 
 def test_kernels_of_one_arm_are_shown() -> None:
@@ -384,7 +384,7 @@ def test_the_page_shows_the_table() -> None:
     "name", ["server-graph-overlap", "server-eager-worker", "vllm-8b-full", "launch-eager"]
 )
 def test_shipped_pairs_can_be_compared(name: str) -> None:
-    off, on = (load(open_trace(SAMPLES / f"{name}-{arm}.parquet")) for arm in ("off", "emulated"))
+    off, on = (outline(load(open_trace(SAMPLES / f"{name}-{arm}.parquet"))) for arm in ("off", "emulated"))
 
     result = comparability_of([off], [on])
 
