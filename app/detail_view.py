@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from cctrace.analyzers.attribution.result import CAUSES, Breakdown, ClassBreakdown, Comparability, Site
+from cctrace.analyzers.findings.find import amount_words
+from cctrace.analyzers.findings.result import COST
 from cctrace.analyzers.report.document import Report
 from cctrace.analyzers.sentences import bytes_text, count_text, percent, plural, signed_time, time_text
 from cctrace.analyzers.statistics import TeeSplit
@@ -17,6 +19,8 @@ MAX_SITES: Final = 5
 """Places listed of a class or thread; the JSON has more."""
 MAX_CLASSES: Final = 6
 """Step classes shown one by one; the rest is counted."""
+MAX_FINDINGS: Final = 4
+"""Findings listed: the first ones save most."""
 MAX_FIELDS: Final = 12
 MAX_UNKNOWN: Final = 6
 _DASH: Final = "–"
@@ -186,3 +190,20 @@ def other_blocks(report: Report) -> Iterable[Block]:
 def _nowhere(one: Comparability) -> bool:
     """Whether it only says that a field is known in neither arm: those are listed by name."""
     return one.off is None and one.on is None
+
+
+def finding_blocks(report: Report) -> Iterable[Block]:
+    """What to change, the largest saving first; `cctrace findings` has the evidence."""
+    if not report.findings:
+        return
+    yield Title("What to change")
+    rows = tuple(
+        [one.title, one.phase or "", amount_words(one.saving) if one.kind == COST else one.kind]
+        for one in report.findings[:MAX_FINDINGS]
+    )
+    yield Sheet(("finding", "phase", "saves per step"), rows, numbers_from=2)
+    for one in report.findings[:MAX_FINDINGS]:
+        yield Paragraph(f"- {one.title}: {one.remedy}.")
+    left = len(report.findings) - MAX_FINDINGS
+    more = f"{plural(left, 'more finding')}; " if left > 0 else ""
+    yield Paragraph(f"{more}cctrace findings ON OFF shows what they rest on.", FAINT)

@@ -18,6 +18,7 @@ from cctrace.app.attribution_view import opening_blocks, short, whole_blocks
 from cctrace.app.blocks import FAINT, WARNING, Block, Cell, Paragraph, Row, Sheet, Title
 from cctrace.app.detail_view import (
     class_blocks,
+    finding_blocks,
     other_blocks,
     phase_blocks,
     run_blocks,
@@ -54,6 +55,7 @@ def diff_blocks(report: Report, by: str = "phase") -> Iterable[Block]:
         yield from thread_blocks(report)
     else:
         yield from site_blocks(report)
+    yield from finding_blocks(report)
     if report.tee is not None:
         yield from tee_blocks(report.tee)
     yield from run_blocks(report)

@@ -11,9 +11,10 @@ from typing import Final
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from cctrace import __version__
-from cctrace.app.blocks import FAINT, Block, Cell, Paragraph, Sheet, Title, Waterfall
+from cctrace.app.blocks import FAINT, Bar, Block, Cell, Paragraph, Sheet, Title, Waterfall
 from cctrace.app.palette import CAUSE_COLOURS
 from cctrace.app.terminal import safe
+from cctrace.app.waterfall import ZERO_US
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 STEP_COLOUR: Final = "#56606b"
@@ -109,16 +110,16 @@ def _add_waterfall(body: Element, waterfall: Waterfall) -> None:
         top = number * _ROW
         _text(drawing, "text", bar.name, {"x": "0", "y": f"{top + 16}"})
         _text(drawing, "text", bar.label, {"x": f"{_NAMES}", "y": f"{top + 16}"})
-        begin, end = sorted((bar.begin_us, bar.end_us))
-        left = _NAMES + _LABELS + _BARS * begin / longest
-        SubElement(
-            drawing,
-            "rect",
-            {
-                "x": f"{left:.1f}",
-                "y": f"{top + 3}",
-                "width": f"{max(_BARS * (end - begin) / longest, 1.0):.1f}",
-                "height": f"{_ROW - 6}",
-                "fill": CAUSE_COLOURS.get(bar.cause, STEP_COLOUR),
-            },
-        )
+        if abs(bar.end_us - bar.begin_us) >= ZERO_US:
+            SubElement(drawing, "rect", _rectangle(bar, top, _BARS / longest))
+
+
+def _rectangle(bar: Bar, top: int, pixels_per_us: float) -> dict[str, str]:
+    begin, end = sorted((bar.begin_us, bar.end_us))
+    return {
+        "x": f"{_NAMES + _LABELS + begin * pixels_per_us:.1f}",
+        "y": f"{top + 3}",
+        "width": f"{max((end - begin) * pixels_per_us, 1.0):.1f}",
+        "height": f"{_ROW - 6}",
+        "fill": CAUSE_COLOURS.get(bar.cause, STEP_COLOUR),
+    }

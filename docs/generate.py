@@ -15,8 +15,8 @@ from typing import Final
 import trace_tables
 from rich.console import Console
 
-from cctrace.analyzers.diff import compare
 from cctrace.analyzers.loading import load
+from cctrace.analyzers.report.runs import compared_runs
 from cctrace.analyzers.summary import summarize
 from cctrace.app.diff_view import show_diff
 from cctrace.app.summary_view import show_summary
@@ -56,7 +56,7 @@ def main() -> int:
     on = SAMPLES.relative_to(Path.cwd()) / "server-graph-overlap-emulated.parquet"
     off = SAMPLES.relative_to(Path.cwd()) / "server-graph-overlap-off.parquet"
     vllm = SAMPLES.relative_to(Path.cwd()) / "vllm-8b-full-off.parquet"
-    difference = compare(load(open_trace(on)), load(open_trace(off)))
+    difference = compared_runs([off], [on])
     picture("diff", f"cctrace diff {on.name} {off.name}", lambda out: show_diff(out, difference))
     summary = summarize(load(open_trace(vllm)))
     picture("summary", f"cctrace summary {vllm.name}", lambda out: show_summary(out, summary))

@@ -9,6 +9,7 @@ from typing import Any, Final
 from cctrace.analyzers.attribution.result import CAUSES, Attribution
 from cctrace.analyzers.comparability import ArmsCompared
 from cctrace.analyzers.diff import Diff
+from cctrace.analyzers.findings import Findings
 from cctrace.analyzers.report.combine import (
     combined,
     combined_classes,
@@ -36,6 +37,7 @@ class ComparedPair:
         attribution: the causes.
         calls: calls and waiting.
         within: within-run spread of the main class's steps; None if the runs are too short for one.
+        findings: what to change.
     """
 
     off: str
@@ -43,6 +45,7 @@ class ComparedPair:
     attribution: Attribution
     calls: Diff
     within: WithinRun | None
+    findings: Findings
 
 
 def assembled(
@@ -90,6 +93,7 @@ def assembled(
         kernels=arms.kernels,
         calls_of_pair=pairs.index(nearest) + 1,
         calls=nearest.calls,
+        findings=nearest.findings.findings,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from cctrace.analyzers.attribution.result import Attribution
 from cctrace.analyzers.comparability import KernelDifferences
 from cctrace.analyzers.diff import Diff
+from cctrace.analyzers.findings import Finding
 from cctrace.analyzers.results import Result, about, value
 from cctrace.analyzers.statistics import PairStatistics, TeeSplit
 
@@ -60,5 +61,10 @@ class Report(Attribution):
     )
     kernels: KernelDifferences = field(metadata=about("kernels that one arm alone runs"))
     runs: tuple[RunPair, ...] = value("the pairs of runs, in recorded order")
-    calls_of_pair: int = value("number of the pair that `calls` is about: the one nearest to the mean")
+    calls_of_pair: int = value(
+        "number of the pair that `calls` and `findings` are about: the one nearest to the mean"
+    )
     calls: Diff = field(metadata=about("calls, waiting and metadata of that pair compared"))
+    findings: tuple[Finding, ...] = value(
+        "what to change in that pair, largest saving first; then risks, then information"
+    )

@@ -32,6 +32,10 @@ SITE_SHARE: Final = 0.1
 """A place is named if it makes at least this part of its cause's share."""
 ALL_OF_IT: Final = 1.005
 """A cause with more than this part of the difference is offset by others."""
+WORTH_A_WORD: Final = 0.1
+"""Parts of the difference that are no cause, or go against the largest one, are named from here on."""
+COUNTED_WHOLE: Final = 10
+"""So many submissions, and more, are given without a fraction."""
 _NAMED_PHASES: Final = ("decode", "prefill", "mixed")
 
 
@@ -105,7 +109,7 @@ def _phase(whole: Attribution) -> str:
     name, part = max(
         ((name, _contribution(one) / whole.delta_us) for name, one in found), key=lambda item: item[1]
     )
-    return f", {percent(min(part, 1.0))} of it in {name} steps" if part >= PHASE_SHARE else ""
+    return f", {_whole_percent(min(part, 1.0))} of it in {name} steps" if part >= PHASE_SHARE else ""
 
 
 def _contribution(one: Breakdown) -> float:
@@ -118,18 +122,43 @@ def _refusal(whole: Attribution) -> str:
 
 
 def _explanation(whole: Attribution, calls: Diff) -> str:
+    """`; 99 % of it is lost overlap: the copy …`, and what goes against it or is no cause."""
     parts = parts_of(whole)
-    # What goes against the difference explains none of it.
     towards = [part for part in parts if part.us * whole.delta_us > 0]
-    if not towards:
+    if not towards or whole.residual is None:
         return ""
     first = towards[0]
     share = first.us / whole.delta_us
-    much = f"{share:.0%} of it".replace("%", " %") if share < ALL_OF_IT else "more than all of it"
-    kind = first.words if first.is_cause else f"no cause of CC, but {first.words}"
-    if first.name == "launch":
-        return f"; {much} is {kind} of {count_text(calls.on.work_per_step)} submissions a step"
-    return f"; {much} is {kind}{_site(whole, first)}"
+    much = f"{_whole_percent(share)} of it" if share < ALL_OF_IT else "more than all of it"
+    if not first.is_cause:
+        return f"; {much} is no cause of CC, but {_directed(first)}"
+    if whole.delta_us < 0:
+        return f"; {much} is {_directed(first)}"
+    said = f"; {much} is {first.words}{_where(whole, first, calls)}"
+    against = next((part for part in parts if part.us < -WORTH_A_WORD * whole.delta_us), None)
+    if share >= ALL_OF_IT and against is not None:
+        return f"{said}, offset by {_directed(against)} ({signed_time(against.us)})"
+    rest = whole.residual.total_us / whole.delta_us
+    return f"{said}; {_whole_percent(rest)} is no cause of CC (residual)" if rest >= WORTH_A_WORD else said
+
+
+def _directed(part: Part) -> str:
+    """A part in words that say whether it makes the step longer or shorter."""
+    if part.us >= 0:
+        return part.words
+    return f"less {part.words}" if part.is_cause else part.words.replace("slower", "faster")
+
+
+def _whole_percent(share: float) -> str:
+    return f"{share:.0%}".replace("%", " %")
+
+
+def _where(whole: Attribution, part: Part, calls: Diff) -> str:
+    if part.name == "launch":
+        submissions = calls.on.work_per_step
+        number = count_text(submissions if submissions < COUNTED_WHOLE else round(submissions))
+        return f" of {number} submissions a step"
+    return _site(whole, part)
 
 
 def _site(whole: Attribution, part: Part) -> str:

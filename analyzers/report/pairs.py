@@ -1,35 +1,50 @@
-"""Comparison of one pair of recordings: causes, calls and waiting, within-run spread."""
+"""Comparison of one pair of recordings: causes, calls and waiting, what to change."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from cctrace.analyzers.arms import Arm, arm_of, main_pair, pair_classes
 from cctrace.analyzers.attribution.engine import attribute_arms
 from cctrace.analyzers.columns import FloatArray
 from cctrace.analyzers.diff import compare_arms
+from cctrace.analyzers.findings import Observation, find_in_pair
 from cctrace.analyzers.loading import Recording
 from cctrace.analyzers.report.assembly import ComparedPair
 from cctrace.analyzers.results import NANOSECONDS_PER_MICROSECOND
 from cctrace.analyzers.statistics import WithinRun, within_run
+from cctrace.trace import Trace
+
+MAX_VALUES: Final = 2000
+"""Values of a run that the bootstrap draws from; it takes thousands of draws of as many values."""
 
 
-def compared_pair(off: Recording, on: Recording) -> ComparedPair:
+def compared_pair(off: Trace, on: Trace, off_rows: Recording, on_rows: Recording) -> ComparedPair:
     """What one pair of runs says.
 
     Args:
-        off: recording with confidential computing off.
-        on: recording with it on, or emulated.
+        off: file with confidential computing off.
+        on: file with it on, or emulated.
+        off_rows: what was loaded of `off`.
+        on_rows: what was loaded of `on`.
 
     Raises:
         UnusableInputError: one of them has no steps.
     """
-    off_arm, on_arm = arm_of(off), arm_of(on)
+    off_arm, on_arm = arm_of(off_rows), arm_of(on_rows)
+    attribution = attribute_arms(off_arm, on_arm)
     return ComparedPair(
-        off=off.path,
-        on=on.path,
-        attribution=attribute_arms(off_arm, on_arm),
+        off=off_rows.path,
+        on=on_rows.path,
+        attribution=attribution,
         calls=compare_arms(on_arm, off_arm),
         within=_within(off_arm, on_arm),
+        findings=find_in_pair(_observation(on, on_arm), _observation(off, off_arm), attribution),
     )
+
+
+def _observation(trace: Trace, arm: Arm) -> Observation:
+    return Observation(trace, arm.recording, arm.process, arm.steps, None, arm.other_processes)
 
 
 def _within(off: Arm, on: Arm) -> WithinRun | None:
@@ -39,5 +54,9 @@ def _within(off: Arm, on: Arm) -> WithinRun | None:
 
 
 def _periods_us(arm: Arm, number: int) -> FloatArray:
-    periods: FloatArray = arm.steps.period_ns[arm.steps.steady_of(number)] / NANOSECONDS_PER_MICROSECOND
-    return periods
+    """Step times of a class; of many, means of a few neighbours each: their mean is known as well."""
+    periods = arm.steps.period_ns[arm.steps.steady_of(number)] / NANOSECONDS_PER_MICROSECOND
+    neighbours = max(1, len(periods) // MAX_VALUES)
+    whole = len(periods) // neighbours * neighbours
+    means: FloatArray = periods[:whole].reshape(-1, neighbours).mean(axis=1)
+    return means

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from cctrace.analyzers.comparability import comparability_of
-from cctrace.analyzers.loading import Recording, load
+from cctrace.analyzers.comparability import Outline, comparability_of, outline
+from cctrace.analyzers.loading import load
 from cctrace.analyzers.report.assembly import ComparedPair, assembled, measured
 from cctrace.analyzers.report.document import Report
-from cctrace.analyzers.report.outline import outline
 from cctrace.analyzers.report.pairs import compared_pair
 from cctrace.analyzers.statistics import TeeSplit, paired_in_order, split_by_tee
 from cctrace.trace import Trace, open_trace
@@ -23,19 +22,19 @@ class _Comparisons:
 
     def __init__(self, total: int, progress: Progress | None) -> None:
         self._total, self._done, self._progress = total, 0, progress
-        self._outlines: dict[Path, Recording] = {}
+        self._outlines: dict[Path, Outline] = {}
 
     def compared(self, off: Trace, on: Trace) -> ComparedPair:
         """What the pair says."""
         first, second = load(off), load(on)
-        pair = compared_pair(first, second)
+        pair = compared_pair(off, on, first, second)
         self._outlines |= {off.path: outline(first), on.path: outline(second)}
         self._done += 1
         if self._progress is not None:
             self._progress(self._done, self._total)
         return pair
 
-    def outlines(self, traces: Sequence[Trace]) -> list[Recording]:
+    def outlines(self, traces: Sequence[Trace]) -> list[Outline]:
         """Outlines of recordings that have been compared."""
         return [self._outlines[trace.path] for trace in traces]
 

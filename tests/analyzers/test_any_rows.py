@@ -11,18 +11,20 @@ from jsonschema import Draft202012Validator
 from trace_builder import table_of
 
 from cctrace.analyzers.calls import calls_from
-from cctrace.analyzers.diff import compare
+from cctrace.analyzers.diff import Diff, compare
 from cctrace.analyzers.gpu import gpu_rows_from
 from cctrace.analyzers.loading import Recording
 from cctrace.analyzers.marks import marks_from
 from cctrace.analyzers.published import published_schemas
+from cctrace.analyzers.results import result_schema
 from cctrace.analyzers.step_list import list_steps
 from cctrace.analyzers.summary import summarize
 from cctrace.errors import UnusableInputError
 from cctrace.trace import Metadata
 from cctrace.trace.schema import COPY_KINDS, KINDS, MEMORY_KINDS, OPERATIONS, SOURCES
 
-VALIDATORS = {name: Draft202012Validator(schema) for name, schema in published_schemas().items()}
+SCHEMAS = {**published_schemas(), "calls": result_schema(Diff, "calls")}
+VALIDATORS = {name: Draft202012Validator(schema) for name, schema in SCHEMAS.items()}
 
 
 def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -70,7 +72,7 @@ def test_any_rows_are_answered(rows: list[dict[str, Any]], repeat: int) -> None:
 
     answers = {"summary": summarize(given_rows).to_json(), "steps": list_steps(given_rows, 5).to_json()}
     with contextlib.suppress(UnusableInputError):  # nothing to compare
-        answers["diff"] = compare(given_rows, given_rows).to_json()
+        answers["calls"] = compare(given_rows, given_rows).to_json()
 
     for name, answer in answers.items():
         VALIDATORS[name].validate(json.loads(json.dumps(answer, allow_nan=False)))

@@ -51,7 +51,7 @@ def checked(name: str, text: str) -> dict[str, Any]:
     return document
 
 
-@pytest.mark.parametrize("name", ["summary", "steps", "diff"])
+@pytest.mark.parametrize("name", ["summary", "steps", "diff", "findings"])
 def test_published_schemas_are_those_of_the_results(name: str) -> None:
     published = json.loads((SCHEMAS / f"{name}.json").read_text())
 
@@ -69,7 +69,11 @@ def test_every_field_of_a_schema_is_described() -> None:
                 found += missing(part, f"{where}.{name}")
         return found
 
-    assert [name for title, schema in published_schemas().items() for name in missing(schema, title)] == []
+    def in_all(title: str, schema: Any) -> list[str]:
+        parts = {title: schema, **schema.get("$defs", {})}
+        return [name for where, part in parts.items() for name in missing(part, where)]
+
+    assert [name for title, schema in published_schemas().items() for name in in_all(title, schema)] == []
 
 
 def test_summary_as_json(pair: tuple[Path, Path], run_cli: RunCli) -> None:
@@ -112,19 +116,23 @@ def test_diff_as_json(pair: tuple[Path, Path], run_cli: RunCli) -> None:
 
     document = checked("diff", done.stdout)
     assert done.returncode == 0
-    tolls = {one["category"]: one["toll_us"] for one in document["account"]["tolls"]}
+    tolls = {one["category"]: one["toll_us"] for one in document["calls"]["account"]["tolls"]}
     assert tolls["kernel"] == pytest.approx(12.25, rel=0.05)
-    assert document["shares"]["launch_us_per_step"] is None
+    assert document["labels"] == ["emulated"]
+    shares = [share["share_us"] for share in document["shares"].values() if isinstance(share, dict)]
+    assert sum(shares) + document["residual"]["total_us"] == pytest.approx(document["delta_us"], abs=1e-3)
 
 
 def test_diff_in_the_terminal(pair: tuple[Path, Path], run_cli: RunCli) -> None:
     done = run_cli("diff", *pair)
 
     assert done.returncode == 0
+    assert done.stderr == ""
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("Emulated b200-tdx (launch): +")
+    assert lines[0].startswith(("Emulated b200-tdx (launch) ", "Within noise: "))
+    assert "This comparison is emulated." in lines
     assert "unexplained remainder" in done.stdout
-    assert "Shares by cause (launch, pcie, overlap, nvlink, residual): not computed" in done.stdout
+    assert re.search(r"^launch +[+−]", done.stdout, re.MULTILINE)
     assert max(len(line) for line in lines) <= 80
     assert ESCAPE not in done.stdout
 

@@ -166,6 +166,13 @@ def test_a_third_arm_is_split() -> None:
     assert re.search(r"host +\+100 µs +0 µs +\+100 µs", text)
 
 
+def test_what_to_change_is_said_with_what_it_saves() -> None:
+    text = shown(report(attribution()), 120)
+
+    assert re.search(r"The read-back blocks the scheduler +decode +2\.04 ms", text)
+    assert "- The read-back blocks the scheduler: copy tokens on a thread of their own." in text
+
+
 class Page(HTMLParser):
     """What a browser would read: tags with attributes, and texts."""
 
@@ -206,6 +213,17 @@ def test_the_page_loads_nothing_and_is_well_formed() -> None:
     )
     assert policy is not None
     assert policy.startswith("default-src 'none'")
+
+
+def test_the_page_draws_what_is_not_zero_in_the_colours_of_the_causes() -> None:
+    read = Page(page("cctrace diff", diff_blocks(report(attribution()))))
+
+    bars = [several for tag, several in read.tags if tag == "rect"]
+    drawn = ("launch", "pcie", "overlap", "residual")
+    assert [bar["fill"] for bar in bars[1:-1]] == [CAUSE_COLOURS[cause] for cause in drawn]
+    widths = [float(bar["width"] or 0) for bar in bars]
+    assert widths[0] / widths[-1] == pytest.approx(4169 / 6219, rel=0.01)
+    assert widths[3] / widths[-1] == pytest.approx(2019 / 6219, rel=0.01)
 
 
 def test_the_page_says_what_the_terminal_says() -> None:

@@ -186,7 +186,14 @@ def test_a_residual_is_not_called_a_cause() -> None:
 def test_a_cause_that_others_offset_is_more_than_all() -> None:
     document = report(attribution(breakdown(gpu=-900.0)))
 
-    assert "; more than all of it is lost overlap" in document.headline
+    assert "; more than all of it is lost overlap: the copy d2h" in document.headline
+    assert document.headline.endswith(", offset by faster GPU work (−900 µs).")
+
+
+def test_a_large_residual_beside_a_cause_is_named() -> None:
+    document = report(attribution(breakdown(host=800.0)))
+
+    assert document.headline.endswith("; 28 % is no cause of CC (residual).")
 
 
 @pytest.mark.parametrize(
@@ -198,6 +205,14 @@ def test_a_cause_that_others_offset_is_more_than_all() -> None:
 )
 def test_headlines_of_no_difference_and_of_a_gain(overlap: float, begin: str) -> None:
     assert report(attribution(breakdown(overlap=overlap))).headline.startswith(begin)
+
+
+def test_a_gain_is_put_down_to_less_of_a_cause_or_faster_work() -> None:
+    less = report(attribution(breakdown(overlap=-2000.0))).headline
+    faster = report(attribution(breakdown(overlap=0.0, gpu=-2000.0))).headline
+
+    assert less.endswith("is less lost overlap.")
+    assert faster.endswith("is no cause of CC, but faster GPU work.")
 
 
 def test_equal_arms_are_said_to_be_equivalent() -> None:

@@ -20,6 +20,7 @@ from cctrace.analyzers.attribution.result import (
 )
 from cctrace.analyzers.comparability import ArmsCompared, KernelDifferences
 from cctrace.analyzers.diff import Diff
+from cctrace.analyzers.findings import Finding, Findings, Saving
 from cctrace.analyzers.report.assembly import ComparedPair, assembled
 from cctrace.analyzers.report.document import Report
 
@@ -149,8 +150,41 @@ def calls() -> Diff:
     return diff_of(load, replace(load, tolls=LAUNCH))
 
 
+def finding(**values: Any) -> Finding:
+    saving = Saving(kind="replay", low_us=2040.0, high_us=2040.0, pct_of_step=32.8, basis="the replay")
+    fields: dict[str, Any] = {
+        "rule": "blocking-read-back",
+        "title": "The read-back blocks the scheduler",
+        "kind": "cost",
+        "state": "measured",
+        "cause": "overlap",
+        "steps": "decode bs=16",
+        "phase": "decode",
+        "step_us": 6218.0,
+        "share_of_run": 0.3,
+        "evidence": (),
+        "remedy": "copy tokens on a thread of their own",
+        "known_from": (),
+        "saving": saving,
+    }
+    return Finding(**{**fields, **values})
+
+
+def findings(*found: Finding) -> Findings:
+    return Findings(
+        format_version=1,
+        headline="",
+        examined=calls().on.provenance,
+        compared_with=calls().off.provenance,
+        findings=found,
+        checked=(),
+        notes=(),
+    )
+
+
 def pair(number: int, one: Attribution) -> ComparedPair:
-    return ComparedPair(f"off{number}.parquet", f"on{number}.parquet", one, calls(), None)
+    paths = (f"off{number}.parquet", f"on{number}.parquet")
+    return ComparedPair(*paths, one, calls(), None, findings(finding()))
 
 
 def arms(*items: Comparability) -> ArmsCompared:
