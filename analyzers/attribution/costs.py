@@ -99,7 +99,8 @@ def player_of_work(kind: IntArray, is_collective: BoolArray, between_gpus: BoolA
     Args:
         kind: position in `rows.GPU_KINDS`.
         is_collective: whether it is a collective.
-        between_gpus: whether it is a copy from one GPU to another.
+        between_gpus: whether what it takes longer goes between GPUs: a copy from one to another, or work of a
+            step that is known to hold collectives.
     """
     player = np.where(kind == 2, PCIE, GPU)
     return np.where(is_collective | between_gpus, NVLINK, player)

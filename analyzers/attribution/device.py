@@ -15,18 +15,21 @@ from typing import Final
 import numpy as np
 
 from cctrace.analyzers.attribution.collectives import is_collective
+from cctrace.analyzers.attribution.gpu_fit import Fit, Found, Sizes, anchors_of, hand_on, late_returns
+from cctrace.analyzers.attribution.gpu_work import (
+    AGREES_US,
+    KNOWN,
+    SMALL_KINDS,
+    UNKNOWN,
+    DeviceWork,
+    awaited_records,
+    queues_of,
+)
+from cctrace.analyzers.attribution.kernel_times import KernelTimes
 from cctrace.analyzers.attribution.own_cost import OwnCost
 from cctrace.analyzers.attribution.pairing import first_of_group, opens
 from cctrace.analyzers.attribution.rows import DeviceRows, in_microseconds
-from cctrace.analyzers.attribution.timeline import (
-    CONTEXT_SYNC,
-    EVENT_SYNC,
-    NONE,
-    STREAM_SYNC,
-    STREAM_WAIT,
-    THREADS,
-    Timeline,
-)
+from cctrace.analyzers.attribution.timeline import NONE, THREADS, Timeline
 from cctrace.analyzers.categories import CATEGORY
 from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray
 
@@ -35,8 +38,6 @@ DELAY_US: Final = 6.5
 MAX_DELAY_US: Final = 20.0
 """An idle stream starts on a submission this long after the call; one that takes longer waited for something
 that no row shows."""
-TAIL_US: Final = 20.0
-"""A wait as short as this shows the latency of the last submission, not a busy GPU."""
 COPY_US: Final = 2.0
 """GPU time of a small copy or memset, where nothing tells: the order of a DMA's fixed cost."""
 HOST_BYTES_PER_US: Final = 50_000.0
@@ -50,80 +51,27 @@ takes up to ten times longer."""
 WEIGHTS: Final = (1.0, 100.0, 0.3, 0.3)
 """Weights of a kernel, a graph, a copy and a memset where one wait must be shared out among them: a graph
 stands for the kernels of a whole model or of a layer."""
-STEPS_IN_FLIGHT: Final = 3
-"""A wait tells nothing of work that was submitted so many steps before: engines keep two steps in flight."""
-AGREES_US: Final = 2.0
-"""Times that differ by less than this are the same: the mapping of the GPU's clock is that good."""
-
-UNKNOWN, BOUNDED, KNOWN = range(3)
-"""What is known of a duration: nothing, the longest possible, the value."""
-
-
-@dataclass(frozen=True, eq=False)
-class DeviceWork:
-    """Operations on the GPU of one arm, in order of (stretch, stream, submission). Times in µs.
-
-    Attributes:
-        owner: operation of the timeline that submits it.
-        stretch: stretch of consecutive steps; between two of them nothing is known of a stream.
-        stream: stream.
-        kind: 0 kernel, 1 graph, 2 copy, 3 memset; positions in rows.GPU_KINDS.
-        symbol: position in `symbols`, NONE without a name.
-        begin: when it began, NaN if no row tells.
-        end: when it ended, NaN if no row tells.
-        duration: how long it took, a collective from when all ranks had come to it; NaN where `state` is not
-            KNOWN.
-        longest: longest duration that what was seen allows.
-        state: UNKNOWN, BOUNDED or KNOWN.
-        nominal: what a copy or memset takes by its size; 0 for other work.
-        meeting: for a collective of several ranks its number within its step, the same on all ranks; for any
-            other collective 0; NONE for other work.
-        delay: from the begin of its submission until an idle stream starts on it.
-        pause: time that its stream stood still before it for no reason that a row shows.
-        symbols: words of `symbol`.
-    """
-
-    owner: IntArray
-    stretch: IntArray
-    stream: IntArray
-    kind: IntArray
-    symbol: IntArray
-    begin: FloatArray
-    end: FloatArray
-    duration: FloatArray
-    longest: FloatArray
-    state: IntArray
-    nominal: FloatArray
-    meeting: IntArray
-    delay: FloatArray
-    pause: FloatArray
-    symbols: tuple[str, ...]
-
-    def __len__(self) -> int:
-        return len(self.owner)
 
 
 @dataclass(frozen=True)
-class _Anchor:
-    """A point in a stream at which the end of all work before it is known.
+class Elsewhere:
+    """GPU times from another recording, and the phase of the steps that they are asked for."""
 
-    Attributes:
-        position: number of operations of the stream before it.
-        time: when they were done.
-        waited: how long something had been waiting for that; 0: nothing had, so they may have ended before.
-        op: the operation that waited, NONE if it was the next operation of the stream.
-    """
-
-    position: int
-    time: float
-    waited: float
-    op: int = NONE
+    times: KernelTimes
+    phase: str
 
 
 def device_work(
-    timeline: Timeline, cost: OwnCost, rows: DeviceRows, base_ns: int
+    timeline: Timeline, cost: OwnCost, rows: DeviceRows, base_ns: int, elsewhere: Elsewhere | None = None
 ) -> tuple[DeviceWork, OwnCost]:
     """The GPU work of one arm, with all durations that its rows and waits tell.
+
+    Args:
+        timeline: operations of the arm.
+        cost: what they cost.
+        rows: its GPU rows.
+        base_ns: time that is zero in the timeline.
+        elsewhere: GPU times that another recording tells.
 
     Returns:
         The work, and the own costs with what the rows tell of waits: how late after the end of the work the
@@ -131,18 +79,26 @@ def device_work(
     """
     work = _with_meetings(_submitted(timeline, rows, base_ns), timeline)
     work = replace(work, delay=_typical_delays(work, timeline, cost))
-    found = _Found(work.duration.copy(), work.state.copy(), work.longest.copy())
-    queues = _queues(work)
-    anchors = [_anchors(work, timeline, cost, members) for members in queues]
-    nominal = _nominal(work, timeline)
-    _hand_on(work, timeline, queues, anchors, nominal)
-    cost = replace(cost, post=_late_returns(work, queues, anchors, cost.post))
+    found = Found(work.duration.copy(), work.state.copy(), work.longest.copy())
+    queues = queues_of(work)
+    anchors = [anchors_of(work, timeline, cost, members) for members in queues]
+    small, nominal = np.isin(work.kind, SMALL_KINDS), _nominal(work, timeline)
+    usual, exchanges = _usual_times(work, timeline, np.where(small, nominal, 0.0), elsewhere)
+    hand_on(work, timeline, queues, anchors, nominal)
+    cost = replace(cost, post=late_returns(work, queues, anchors, cost.post))
     for members, of_queue in zip(queues, anchors, strict=True):
-        fit = _Fit(work, timeline, members, found, SLOWEST_COPY * nominal)
+        slowest = np.where(small, SLOWEST_COPY * nominal, np.inf)
+        fit = Fit(work, timeline, members, found, Sizes(_weights(work, usual, elsewhere), slowest))
         for anchor in sorted(of_queue, key=lambda one: (one.position, one.time)):
             fit.reach(anchor)
-    nominal = np.where(np.isin(work.kind, (2, 3)), nominal, 0.0)
-    work = replace(work, duration=found.duration, state=found.state, longest=found.longest, nominal=nominal)
+    work = replace(
+        work,
+        duration=found.duration,
+        state=found.state,
+        longest=found.longest,
+        nominal=usual,
+        exchanges=exchanges,
+    )
     delay, pause = _latencies(work, timeline, cost, _awaited_end(work, timeline, queues))
     return replace(work, delay=delay, pause=pause), cost
 
@@ -186,6 +142,7 @@ def _submitted(timeline: Timeline, rows: DeviceRows, base_ns: int) -> DeviceWork
         state=np.where(seen, KNOWN, UNKNOWN),
         nominal=np.zeros(len(owner)),
         meeting=np.full(len(owner), NONE, np.int64),
+        exchanges=np.zeros(len(owner), np.bool_),
         delay=np.full(len(owner), DELAY_US),
         pause=np.zeros(len(owner)),
         symbols=timeline.symbols + rows.names,
@@ -235,12 +192,6 @@ def _unequal_steps(step: IntArray, rank: IntArray) -> IntArray:
     return np.asarray(steps[counts.min(axis=0) != counts.max(axis=0)])
 
 
-def _queues(work: DeviceWork) -> list[IntArray]:
-    """Positions of the operations of each stream in each stretch."""
-    change = np.flatnonzero((np.diff(work.stream) != 0) | (np.diff(work.stretch) != 0)) + 1
-    return np.split(np.arange(len(work)), change) if len(work) else []
-
-
 def _kind_of(timeline: Timeline, owner: IntArray) -> IntArray:
     category = timeline.category[owner]
     kinds = (category == CATEGORY["kernel"], category == CATEGORY["graph"], category == CATEGORY["memset"])
@@ -252,6 +203,22 @@ def _nominal(work: DeviceWork, timeline: Timeline) -> FloatArray:
     to_host = np.isin(timeline.category[work.owner], (CATEGORY["copy h2d"], CATEGORY["copy d2h"]))
     rate = np.where(to_host, HOST_BYTES_PER_US, DEVICE_BYTES_PER_US)
     return COPY_US + np.maximum(timeline.bytes[work.owner], 0) / rate
+
+
+def _usual_times(
+    work: DeviceWork, timeline: Timeline, nominal: FloatArray, elsewhere: Elsewhere | None
+) -> tuple[FloatArray, BoolArray]:
+    """(time of each operation where nothing of this arm tells, whether it exchanges data between GPUs)."""
+    if elsewhere is None:
+        return nominal, np.zeros(len(work), np.bool_)
+    told = elsewhere.times.of(timeline, work.owner, elsewhere.phase)
+    return np.where(np.isfinite(told), told, nominal), elsewhere.times.exchanges(timeline, work.owner)
+
+
+def _weights(work: DeviceWork, usual: FloatArray, elsewhere: Elsewhere | None) -> FloatArray:
+    """How one wait is shared out among operations: as another recording says, else by kind."""
+    by_kind = np.array(WEIGHTS)[work.kind]
+    return by_kind if elsewhere is None else np.where(usual > 0, usual, by_kind)
 
 
 def _previous_end(work: DeviceWork) -> FloatArray:
@@ -282,22 +249,11 @@ def _awaited_end(work: DeviceWork, timeline: Timeline, queues: list[IntArray]) -
 
     NaN where that is not known.
     """
-    number = {
-        (int(work.stretch[one[0]]), int(work.stream[one[0]])): index for index, one in enumerate(queues)
-    }
-    submitted = [timeline.start[work.owner[members]] for members in queues]
     awaited = np.full(len(work), -np.inf)
-    for op in np.flatnonzero(timeline.is_category(STREAM_WAIT) & (timeline.record >= 0)).tolist():
-        stretch, record = int(timeline.stretch[op]), int(timeline.record[op])
-        here = number.get((stretch, int(timeline.stream[op])))
-        there = number.get((stretch, int(timeline.stream[record])))
-        if here is None or there is None:
-            continue
-        first = int(np.searchsorted(submitted[here], timeline.start[op]))
-        last = int(np.searchsorted(submitted[there], timeline.start[record])) - 1
-        if first < len(queues[here]) and last >= 0:
+    for here, first, there, position in awaited_records(work, timeline, queues):
+        if first < len(queues[here]) and position:
             target = queues[here][first]
-            awaited[target] = np.maximum(awaited[target], work.end[queues[there][last]])
+            awaited[target] = np.maximum(awaited[target], work.end[queues[there][position - 1]])
     return awaited
 
 
@@ -316,210 +272,3 @@ def _latencies(
     unexplained = (idle & ~plausible) | ~first
     pause = np.where(unexplained & np.isfinite(before), np.nan_to_num(np.maximum(stood_still, 0.0)), 0.0)
     return delay, pause
-
-
-def _anchors(work: DeviceWork, timeline: Timeline, cost: OwnCost, members: IntArray) -> list[_Anchor]:
-    """All points of a stream at which something is known of its progress, in order."""
-    stream, stretch = int(work.stream[members[0]]), int(work.stretch[members[0]])
-    submitted = timeline.start[work.owner[members]]
-    visible = submitted + work.delay[members]
-    begin = work.begin[members]
-    anchors = [
-        _Anchor(position, float(begin[position]), _waited(float(begin[position] - visible[position])))
-        for position in np.flatnonzero(np.isfinite(begin)).tolist()
-        if position and not np.isfinite(begin[position - 1])
-    ]
-    waiting = np.flatnonzero(cost.waits & (timeline.stretch == stretch))
-    seen = waiting[_concerns(timeline, waiting, stream)]
-    asked = np.where(timeline.is_category(EVENT_SYNC)[seen], timeline.record[seen], seen)
-    # A copy waits for itself as well; a record and a synchronization do not come after work that begins
-    # later.
-    position = np.searchsorted(submitted, timeline.start[asked], side="left") + timeline.is_copy[seen]
-    for at, op in zip(position.tolist(), seen.tolist(), strict=True):
-        if at:
-            since = float(timeline.start[op] + cost.own[op]) if cost.exact[op] else np.inf
-            anchors.append(_Anchor(at, float(cost.done[op]), max(0.0, float(cost.done[op]) - since), op))
-    return anchors
-
-
-def _hand_on(
-    work: DeviceWork,
-    timeline: Timeline,
-    queues: list[IntArray],
-    anchors: list[list[_Anchor]],
-    nominal: FloatArray,
-) -> None:
-    """Passes what a copy stream shows on to the stream that it waits for.
-
-    A copy of results waits on a stream of its own for the event of the computation. When it is done, so has
-    the computation been, since the time that the copy itself takes.
-    """
-    number = {
-        (int(work.stretch[members[0]]), int(work.stream[members[0]])): index
-        for index, members in enumerate(queues)
-    }
-    submitted = [timeline.start[work.owner[members]] for members in queues]
-    for op in np.flatnonzero(timeline.is_category(STREAM_WAIT) & (timeline.record >= 0)).tolist():
-        stretch, record = int(timeline.stretch[op]), int(timeline.record[op])
-        here = number.get((stretch, int(timeline.stream[op])))
-        there = number.get((stretch, int(timeline.stream[record])))
-        if here is None or there is None or here == there:
-            continue
-        first = int(np.searchsorted(submitted[here], timeline.start[op]))
-        position = int(np.searchsorted(submitted[there], timeline.start[record]))
-        following = sorted(
-            (one for one in anchors[here] if one.position > first), key=lambda one: one.position
-        )
-        if not following or not position:
-            continue
-        rows = queues[here][first : following[0].position]
-        to_host = timeline.category[work.owner[rows]] == CATEGORY["copy d2h"]
-        if to_host.all() and np.isnan(work.begin[rows]).all():
-            done = following[0].time - float(nominal[rows].sum())
-            waited = following[0].waited if following[0].waited > TAIL_US else 0.0
-            anchors[there].append(_Anchor(position, done, waited, following[0].op))
-            anchors[here].remove(following[0])
-
-
-def _late_returns(
-    work: DeviceWork, queues: list[IntArray], anchors: list[list[_Anchor]], post: FloatArray
-) -> FloatArray:
-    """Time from the end of awaited work to the return, where the next row of the stream shows a late return.
-
-    A thread that sleeps while it waits wakes up tens of microseconds after the work is done. By then the
-    stream may long be at its next operation. The anchors are moved to the begin of that operation; if that
-    was before the call, the call did not wait at all.
-    """
-    post = post.copy()
-    for members, of_queue in zip(queues, anchors, strict=True):
-        begin = work.begin[members]
-        known = np.flatnonzero(np.isfinite(begin))
-        for number, anchor in enumerate(of_queue):
-            at = int(np.searchsorted(known, anchor.position))
-            late = anchor.time - float(begin[known[at]]) if anchor.op != NONE and at < len(known) else 0.0
-            if late > 0 and late < anchor.waited:
-                post[anchor.op] += late
-            if late > 0:
-                waited = max(0.0, anchor.waited - late)
-                of_queue[number] = replace(anchor, time=anchor.time - late, waited=waited)
-    return post
-
-
-def _waited(longer: float) -> float:
-    return longer if longer > AGREES_US else 0.0
-
-
-def _concerns(timeline: Timeline, waiting: IntArray, stream: int) -> BoolArray:
-    """Which waiting operations wait for this stream."""
-    category, record = timeline.category[waiting], timeline.record[waiting]
-    of_event = (category == EVENT_SYNC) & (record >= 0) & (timeline.stream[record] == stream)
-    of_stream = np.isin(category, (STREAM_SYNC,)) | timeline.is_copy[waiting]
-    concerned: BoolArray = (
-        of_event | (of_stream & (timeline.stream[waiting] == stream)) | (category == CONTEXT_SYNC)
-    )
-    return concerned
-
-
-@dataclass(frozen=True, eq=False)
-class _Found:
-    """What has been found of all GPU operations so far; fields as in `DeviceWork`, filled in place."""
-
-    duration: FloatArray
-    state: IntArray
-    longest: FloatArray
-
-
-class _Fit:
-    """Walks along one stream and gives the operations without a row the longest consistent durations."""
-
-    def __init__(
-        self,
-        work: DeviceWork,
-        timeline: Timeline,
-        members: IntArray,
-        found: _Found,
-        slowest: FloatArray,
-    ) -> None:
-        self._members = members
-        self._submitted = timeline.start[work.owner[members]] + work.delay[members]
-        self._step = timeline.step[work.owner[members]]
-        self._weight = np.array(WEIGHTS)[work.kind[members]]
-        self._end = work.end[members]
-        self._duration, self._state, self._longest = found.duration, found.state, found.longest
-        self._slowest = np.where(np.isin(work.kind, (2, 3)), slowest, np.inf)
-        self._position = 0
-        self._since = -np.inf
-        self._at_the_latest = -np.inf
-
-    def reach(self, anchor: _Anchor) -> None:
-        """Uses what is known at an anchor for the operations since the last one."""
-        self._pass_known(anchor.position)
-        unknown = anchor.position > self._position
-        if unknown and self._steps_of(anchor) <= STEPS_IN_FLIGHT:
-            self._share_out(np.arange(self._position, anchor.position), anchor)
-        self._position = max(self._position, anchor.position)
-        if anchor.waited:
-            self._since = anchor.time
-        elif unknown:
-            self._since = -np.inf
-        self._at_the_latest = anchor.time
-
-    def _steps_of(self, anchor: _Anchor) -> int:
-        """Over how many steps the operations go that an anchor tells something of."""
-        return int(self._step[anchor.position - 1] - self._step[self._position]) + 1
-
-    def _pass_known(self, until: int) -> None:
-        """Moves on behind the last operation with a row."""
-        known = np.flatnonzero(np.isfinite(self._end[self._position : until]))
-        if len(known):
-            last = self._position + int(known[-1])
-            self._since = self._at_the_latest = float(self._end[last])
-            self._position = last + 1
-
-    def _share_out(self, rows: IntArray, anchor: _Anchor) -> None:
-        at = self._members[rows]
-        fixed = np.where(self._state[at] == KNOWN, self._duration[at], 0.0)
-        free = self._state[at] != KNOWN
-        if not free.any():
-            return
-        is_tail = bool(free[-1]) and 0 < anchor.waited <= TAIL_US
-        bounded = is_tail or not anchor.waited
-        # What may have been done before the last point leaves less room, if the longest is asked for.
-        since = self._at_the_latest if bounded else self._since
-        found = self._longest_durations(rows, anchor.time, since, (free, fixed))
-        slowest = self._slowest[at]
-        if (found > slowest).any() and (free & (found < slowest)).any():
-            # No copy takes that long: the rest goes to the other operations.
-            fixed = np.where(free & (found > slowest), slowest, fixed)
-            again = self._longest_durations(rows, anchor.time, since, (free & (found <= slowest), fixed))
-            found = np.where(free & (found > slowest), slowest, again)
-        self._set(rows[free], found[free], BOUNDED if bounded else KNOWN)
-        if is_tail:
-            tail = min(anchor.time - float(self._submitted[rows[-1]]), anchor.time - self._since)
-            self._set(rows[-1:], np.array([max(0.0, tail)]), KNOWN)
-
-    def _longest_durations(
-        self, rows: IntArray, time: float, since: float, durations: tuple[BoolArray, FloatArray]
-    ) -> FloatArray:
-        """Durations by weight of the free operations, the longest with which all are done by a time.
-
-        The stream ends at max over i of (submission of i + durations from i on), and at `since` + all of
-        them.
-        """
-        free, fixed = durations
-        weight = np.where(free, self._weight[rows], 0.0)
-        after, fixed_after = np.cumsum(weight[::-1])[::-1], np.cumsum(fixed[::-1])[::-1]
-        room = time - self._submitted[rows] - fixed_after
-        with np.errstate(divide="ignore", invalid="ignore"):
-            possible = np.where(after > 0, room / after, np.inf)
-        per_weight = min(float(possible.min()), (time - since - fixed_after[0]) / max(after[0], 1e-9))
-        return np.asarray(max(per_weight, 0.0) * weight, np.float64)
-
-    def _set(self, rows: IntArray, found: FloatArray, state: int) -> None:
-        at = self._members[rows]
-        if state == KNOWN:
-            self._duration[at] = np.minimum(found, self._slowest[at])
-            self._state[at] = KNOWN
-        else:
-            self._longest[at] = np.minimum(self._longest[at], found)
-            self._state[at] = np.maximum(self._state[at], BOUNDED)

@@ -21,8 +21,9 @@ from cctrace.analyzers.attribution.breakdown import (
 from cctrace.analyzers.attribution.classes import MatchedClass, matched_classes, not_compared
 from cctrace.analyzers.attribution.copy_cost import copy_rows
 from cctrace.analyzers.attribution.costs import COLUMNS, OVERLAP
-from cctrace.analyzers.attribution.device import device_work
+from cctrace.analyzers.attribution.device import Elsewhere, device_work
 from cctrace.analyzers.attribution.handover import wait_places, with_joins
+from cctrace.analyzers.attribution.kernel_times import KernelTimes
 from cctrace.analyzers.attribution.knowledge import input_kind, knowledge_of
 from cctrace.analyzers.attribution.own_cost import call_slowdown, own_costs
 from cctrace.analyzers.attribution.program import Arm, Program, merge
@@ -80,12 +81,13 @@ class ReplayedClass:
     recorder: tuple[float, float]
 
 
-def attribute(on: Recording, off: Recording) -> Attribution:
+def attribute(on: Recording, off: Recording, kernel_times: KernelTimes | None = None) -> Attribution:
     """Which cause makes the steps of the on arm longer, and by how much.
 
     Args:
         on: the recording with confidential computing on, or emulated.
         off: the one with it off.
+        kernel_times: GPU times of kernels from another recording; see `kernel_times_of`.
 
     Returns:
         The attribution of one pair. Where the replay cannot reproduce the recorded steps, or host times are
@@ -94,14 +96,14 @@ def attribute(on: Recording, off: Recording) -> Attribution:
     Raises:
         UnusableInputError: a recording has no steps to compare, or its file is gone or damaged.
     """
-    return attribute_arms(arm_of(off), arm_of(on))
+    return attribute_arms(arm_of(off), arm_of(on), kernel_times)
 
 
-def attribute_arms(off: RecordedArm, on: RecordedArm) -> Attribution:
+def attribute_arms(off: RecordedArm, on: RecordedArm, kernel_times: KernelTimes | None = None) -> Attribution:
     """As `attribute`, of arms whose steps are found already."""
     matched = matched_classes(off, on)
-    replayed = [replayed_class(one, off, on) for one in matched if one.passages]
-    knowledge = knowledge_of(off, on)
+    replayed = [replayed_class(one, off, on, kernel_times) for one in matched if one.passages]
+    knowledge = knowledge_of(off, on, kernel_times=kernel_times is not None)
     effects = [effects_of(one) for one in replayed]
     whole = (sum(one.off_count for one in effects), sum(one.on_count for one in effects))
     classes = tuple(
@@ -128,7 +130,7 @@ def attribute_arms(off: RecordedArm, on: RecordedArm) -> Attribution:
         format_version=RESULT_FORMAT_VERSION,
         headline=_headline(together),
         pairs=1,
-        kind_of_input=input_kind(off, on),
+        kind_of_input=input_kind(off, on, kernel_times=kernel_times is not None),
         verdict=None,
         verdict_because=None,
         ci_kind=None,
@@ -154,7 +156,9 @@ def _nothing(off: RecordedArm, on: RecordedArm, knowledge: Knowledge) -> dict[st
     return refused_values("all steps", (steps[0], steps[1]), (*knowledge.refused_because, reason))
 
 
-def replayed_class(matched: MatchedClass, off: RecordedArm, on: RecordedArm) -> ReplayedClass:
+def replayed_class(
+    matched: MatchedClass, off: RecordedArm, on: RecordedArm, kernel_times: KernelTimes | None = None
+) -> ReplayedClass:
     """One class, replayed in all mixes.
 
     Raises:
@@ -169,8 +173,9 @@ def replayed_class(matched: MatchedClass, off: RecordedArm, on: RecordedArm) -> 
     slowdown = call_slowdown(off_line, on_line)
     copies = copy_rows(off_line, off_rows, off_base), copy_rows(on_line, on_rows, on_base)
     off_cost, on_cost = own_costs(off_line, on_line, copies, slowdown)
-    off_work, off_cost = device_work(off_line, off_cost, off_rows, off_base)
-    on_work, on_cost = device_work(on_line, on_cost, on_rows, on_base)
+    elsewhere = None if kernel_times is None else Elsewhere(kernel_times, matched.phase)
+    off_work, off_cost = device_work(off_line, off_cost, off_rows, off_base, elsewhere)
+    on_work, on_cost = device_work(on_line, on_cost, on_rows, on_base, elsewhere)
     program = merge(
         Arm(off_line, off_cost, off_work),
         Arm(on_line, on_cost, on_work, slowdown),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from cctrace.analyzers.arms import Arm
 from cctrace.analyzers.attribution.breakdown import Knowledge
@@ -12,11 +13,19 @@ from cctrace.analyzers.gpu import GPU_KINDS
 
 KERNELS, GRAPHS, HOST_ONLY = "kernels", "graphs", "host-only"
 """Kinds of input, as in `Attribution.kind_of_input`."""
+_ELSEWHERE: Final = (
+    "GPU times of kernels come from another recording; GPU-local work is taken to run at the same speed in "
+    "both arms, so what steps with collectives take longer on the GPU is put down to these"
+)
 _KERNEL_ROW, _GRAPH_ROW = GPU_KINDS.index("kernel"), GPU_KINDS.index("graph")
 
 
-def input_kind(off: Arm, on: Arm) -> str:
-    """What the GPU rows of two arms are."""
+def input_kind(off: Arm, on: Arm, *, kernel_times: bool) -> str:
+    """What GPU times there are: of kernels (in both arms, or from another recording), of graphs, or none."""
+    return KERNELS if kernel_times else _rows_of_both(off, on)
+
+
+def _rows_of_both(off: Arm, on: Arm) -> str:
     kinds = [_rows_of(arm) for arm in (off, on)]
     if all(kind == KERNELS for kind in kinds):
         return KERNELS
@@ -30,15 +39,21 @@ def _rows_of(arm: Arm) -> str:
     return GRAPHS if (kinds == _GRAPH_ROW).any() else HOST_ONLY
 
 
-def knowledge_of(off: Arm, on: Arm) -> Knowledge:
-    """What can be told apart in two arms, and what forbids shares whatever the replay says."""
+def knowledge_of(off: Arm, on: Arm, *, kernel_times: bool) -> Knowledge:
+    """What can be told apart in two arms, and what forbids shares whatever the replay says.
+
+    Args:
+        off: the off arm.
+        on: the on arm.
+        kernel_times: GPU times of single kernels are known from another recording.
+    """
     distorted = [arm.recording.path for arm in (off, on) if arm.recording.distorted]
     refused = tuple(
         f"CUPTI distorted the host times of {path}: record with --gpu stamps, and give this file to "
         "--kernel-times"
         for path in distorted
     )
-    kind = input_kind(off, on)
+    kind = _rows_of_both(off, on)
     notes = {
         KERNELS: (),
         GRAPHS: (
@@ -46,6 +61,8 @@ def knowledge_of(off: Arm, on: Arm) -> Knowledge:
         ),
         HOST_ONLY: ("GPU times are not recorded; they follow from what the host waited for",),
     }
+    if kernel_times and kind != KERNELS:
+        return Knowledge(None, refused, (*notes[kind], _ELSEWHERE))
     return Knowledge(_nvlink_unknown(off, on, kind), refused, notes[kind])
 
 
@@ -73,6 +90,8 @@ def _kernels(arms: Iterable[Arm]) -> Iterable[str]:
 
 def _several_gpus(arm: Arm) -> bool:
     """Whether GPUs of the recording exchange data: by copies, by ranks, or by what the metadata says."""
+    if arm.other_processes:
+        return True
     calls, acceptance = arm.process.calls, arm.recording.metadata.acceptance
     if (calls.copy_kind == COPY_KIND["p2p"]).any():
         return True

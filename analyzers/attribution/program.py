@@ -20,7 +20,7 @@ from cctrace.analyzers.attribution.costs import (
     post_costs_of,
     switched,
 )
-from cctrace.analyzers.attribution.device import BOUNDED, KNOWN, DeviceWork
+from cctrace.analyzers.attribution.gpu_work import BOUNDED, KNOWN, SMALL_KINDS, DeviceWork
 from cctrace.analyzers.attribution.own_cost import OwnCost
 from cctrace.analyzers.attribution.pairing import (
     Paired,
@@ -40,9 +40,9 @@ from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray
 
 SAME_MOMENT_US: Final = 0.01
 """Puts what waits behind what it waits for, where both have one time; calls take longer."""
+_COPY: Final = 2
+"""Kind of GPU work that is a copy."""
 _PEER_COPY: Final = CATEGORY["copy p2p"]
-_SMALL: Final = (2, 3)
-"""Kinds of GPU work (`rows.GPU_KINDS`) that one call submits alone: copies and memsets."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -332,10 +332,10 @@ def _device_program(
         np.where(pairs.has_off, np.append(one, 0)[pairs.off], np.append(other, 0)[pairs.on])
         for one, other in ((first.kind, second.kind), (first.meeting, second.meeting))
     )
-    is_peer = _is_peer_copy(pairs, off, on)
+    between_gpus = _is_peer_copy(pairs, off, on) | _in_exchanging_steps(pairs, kind, first, second)
     durations, unknown = _durations(pairs, first, second)
     delay = switched(pairs.values(first.delay, second.delay), LAUNCH)
-    copies = kind == _SMALL[0]
+    copies = kind == _COPY
     toll = np.nan_to_num(pairs.values(_owned(off), _owned(on))[1])
     delay[copies, PCIE] += (delay[:, LAUNCH] - np.minimum(toll, np.maximum(delay[:, LAUNCH], 0.0)))[copies]
     delay[copies, LAUNCH] -= delay[copies, PCIE]
@@ -346,7 +346,7 @@ def _device_program(
         on_owner=_inherited(owners[1], pairs),
         meeting=_meetings(pairs, meets),
         delay=delay,
-        duration=switched(durations, player_of_work(kind, meets >= 0, is_peer)),
+        duration=switched(durations, player_of_work(kind, meets >= 0, between_gpus)),
         pause=switched(pairs.spent(first.pause, second.pause), GPU),
     )
     return program, unknown
@@ -362,6 +362,17 @@ def _is_peer_copy(pairs: Paired, off: Arm, on: Arm) -> BoolArray:
     of_off, of_on = (arm.timeline.is_category(_PEER_COPY)[arm.work.owner] for arm in (off, on))
     is_peer: BoolArray = np.append(of_off, False)[pairs.off] | np.append(of_on, False)[pairs.on]
     return is_peer
+
+
+def _in_exchanging_steps(pairs: Paired, kind: IntArray, off: DeviceWork, on: DeviceWork) -> BoolArray:
+    """Kernels and graphs of steps in which another recording shows collectives.
+
+    GPU-local work takes the same time in both arms, so what the work of such steps takes longer, they take.
+    """
+    exchanges = np.append(off.exchanges, False)[pairs.off] | np.append(on.exchanges, False)[pairs.on]
+    steps = np.unique(pairs.step[exchanges])
+    inside: BoolArray = np.isin(pairs.step, steps) & ~np.isin(kind, SMALL_KINDS)
+    return inside
 
 
 def _device_pairs(
@@ -390,7 +401,7 @@ def _device_pairs(
 def _device_keys(work: DeviceWork, place: IntArray, words: IntArray) -> IntArray:
     """What a GPU operation is: kernels and graphs by name; a copy is the one that its call submits."""
     by_name = words[work.symbol] * 8 + work.kind
-    return np.where(np.isin(work.kind, _SMALL), -2 - place, by_name).astype(np.int64)
+    return np.where(np.isin(work.kind, SMALL_KINDS), -2 - place, by_name).astype(np.int64)
 
 
 def _inherited(owner: IntArray, pairs: Paired) -> IntArray:
