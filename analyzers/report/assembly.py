@@ -54,6 +54,7 @@ def assembled(
     *,
     notes: Sequence[str] = (),
     tee: TeeSplit | None = None,
+    kernel_times: str | None = None,
     fail_over_pct: float | None = None,
 ) -> Report:
     """The document.
@@ -63,6 +64,7 @@ def assembled(
         arms: what differs between the arms, and between the runs of one.
         notes: what weakens conclusions from the pairs.
         tee: the split by a third arm.
+        kernel_times: recording that supplied GPU times of kernels.
         fail_over_pct: growth of the step above which the check fails, % of the off arm's step.
     """
     counted = explained([pair.attribution for pair in pairs])
@@ -87,6 +89,7 @@ def assembled(
         statistics=statistics,
         tee=tee,
         gate=gate,
+        kernel_times=kernel_times,
         runs=tuple(_run(number, pair, counted=number in counted) for number, pair in enumerate(pairs)),
         equal_fields=arms.equal_fields,
         unknown_fields=arms.unknown_fields,

@@ -60,6 +60,7 @@ class Report(Attribution):
         "fields that matter and are known in neither arm: nothing says that they are the same"
     )
     kernels: KernelDifferences = field(metadata=about("kernels that one arm alone runs"))
+    kernel_times: str | None = value("recording that supplied GPU times of kernels; null if none was given")
     runs: tuple[RunPair, ...] = value("the pairs of runs, in recorded order")
     calls_of_pair: int = value(
         "number of the pair that `calls` and `findings` are about: the one nearest to the mean"

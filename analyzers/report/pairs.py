@@ -6,6 +6,7 @@ from typing import Final
 
 from cctrace.analyzers.arms import Arm, arm_of, main_pair, pair_classes
 from cctrace.analyzers.attribution.engine import attribute_arms
+from cctrace.analyzers.attribution.kernel_times import KernelTimes
 from cctrace.analyzers.columns import FloatArray
 from cctrace.analyzers.diff import compare_arms
 from cctrace.analyzers.findings import Observation, find_in_pair
@@ -19,23 +20,25 @@ MAX_VALUES: Final = 2000
 """Values of a run that the bootstrap draws from; it takes thousands of draws of as many values."""
 
 
-def compared_pair(off: Trace, on: Trace, off_rows: Recording, on_rows: Recording) -> ComparedPair:
+def compared_pair(
+    off: Trace, on: Trace, rows: tuple[Recording, Recording], kernel_times: KernelTimes | None = None
+) -> ComparedPair:
     """What one pair of runs says.
 
     Args:
         off: file with confidential computing off.
         on: file with it on, or emulated.
-        off_rows: what was loaded of `off`.
-        on_rows: what was loaded of `on`.
+        rows: what was loaded of `off` and of `on`.
+        kernel_times: GPU times of kernels from another recording.
 
     Raises:
         UnusableInputError: one of them has no steps.
     """
-    off_arm, on_arm = arm_of(off_rows), arm_of(on_rows)
-    attribution = attribute_arms(off_arm, on_arm)
+    off_arm, on_arm = (arm_of(one) for one in rows)
+    attribution = attribute_arms(off_arm, on_arm, kernel_times)
     return ComparedPair(
-        off=off_rows.path,
-        on=on_rows.path,
+        off=str(off.path),
+        on=str(on.path),
         attribution=attribution,
         calls=compare_arms(on_arm, off_arm),
         within=_within(off_arm, on_arm),

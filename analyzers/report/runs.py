@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from cctrace.analyzers.attribution.kernel_times import KernelTimes, kernel_times_of
 from cctrace.analyzers.comparability import Outline, comparability_of, outline
 from cctrace.analyzers.loading import load
 from cctrace.analyzers.report.assembly import ComparedPair, assembled, measured
@@ -20,14 +21,15 @@ Progress = Callable[[int, int], None]
 class _Comparisons:
     """Compares pair after pair: rows of one pair at a time are in memory, outlines of all recordings."""
 
-    def __init__(self, total: int, progress: Progress | None) -> None:
+    def __init__(self, total: int, kernel_times: KernelTimes | None, progress: Progress | None) -> None:
         self._total, self._done, self._progress = total, 0, progress
+        self._kernel_times = kernel_times
         self._outlines: dict[Path, Outline] = {}
 
     def compared(self, off: Trace, on: Trace) -> ComparedPair:
         """What the pair says."""
         first, second = load(off), load(on)
-        pair = compared_pair(off, on, first, second)
+        pair = compared_pair(off, on, (first, second), self._kernel_times)
         self._outlines |= {off.path: outline(first), on.path: outline(second)}
         self._done += 1
         if self._progress is not None:
@@ -44,6 +46,7 @@ def compared_runs(
     on: Sequence[Path],
     tee_only: Sequence[Path] = (),
     *,
+    kernel_times: Path | None = None,
     fail_over_pct: float | None = None,
     progress: Progress | None = None,
 ) -> Report:
@@ -53,6 +56,7 @@ def compared_runs(
         off: recordings with confidential computing off.
         on: recordings with it on, or emulated.
         tee_only: recordings in the trusted VM with the GPU's confidential computing off.
+        kernel_times: recording with a GPU row for each kernel, for arms that have none.
         fail_over_pct: limit of `--fail-over`.
         progress: is told how many of all comparisons are done.
 
@@ -64,7 +68,8 @@ def compared_runs(
     thirds = [
         tee for tee, _ in paired_in_order([open_trace(path) for path in tee_only], seconds, started).pairs
     ]
-    work = _Comparisons(len(firsts) + 2 * len(thirds), progress)
+    kernels = None if kernel_times is None else kernel_times_of(load(open_trace(kernel_times)))
+    work = _Comparisons(len(firsts) + 2 * len(thirds), kernels, progress)
     pairs = [work.compared(first, second) for first, second in pairing.pairs]
     arms = comparability_of(work.outlines(firsts), work.outlines(seconds))
     tee, notes = _tee_split(work, firsts, thirds, seconds)
@@ -72,7 +77,14 @@ def compared_runs(
         notes += ("not every run of --tee-only has a pair of runs beside it; the latest are left out",)
     # The order of one pair cannot be wrong.
     order = pairing.notes if len(off) + len(on) > 2 else ()
-    return assembled(pairs, arms, notes=(*order, *notes), tee=tee, fail_over_pct=fail_over_pct)
+    return assembled(
+        pairs,
+        arms,
+        notes=(*order, *notes),
+        tee=tee,
+        kernel_times=None if kernel_times is None else str(kernel_times),
+        fail_over_pct=fail_over_pct,
+    )
 
 
 def started(trace: Trace) -> float | None:

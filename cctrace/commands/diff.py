@@ -112,7 +112,9 @@ def diff(
     from cctrace.terminal import progress  # noqa: PLC0415
 
     with progress("Comparing") as advance:
-        report = compared_runs(off_paths, on_paths, tee_paths, fail_over_pct=limit, progress=advance)
+        report = compared_runs(
+            off_paths, on_paths, tee_paths, kernel_times=kernel_times, fail_over_pct=limit, progress=advance
+        )
     if html is not None:
         _write_html(html, report, by)
     _print(report, by, as_json=as_json)

@@ -23,6 +23,7 @@ RunCli = Callable[..., CompletedProcess[str]]
 WriteTrace = Callable[..., Path]
 WriteRun = Callable[..., Path]
 
+SAMPLES = Path(__file__).parents[2] / "sample_traces"
 LOAD = Load(execution="eager", layers=20, steps=40)
 LAUNCH = Tolls(kernel=12.25, graph=12.25, copy=12.25, memset=12.25, event=12.25)
 START = datetime(2026, 7, 1, 12, 0, tzinfo=timezone.utc)
@@ -147,6 +148,20 @@ def test_a_third_arm_splits_the_difference(write_run: WriteRun, run_cli: RunCli)
     assert abs(split["vm_us"]) < 0.1 * split["gpu_us"]
 
 
+def test_kernel_times_come_from_a_recording_of_their_own(run_cli: RunCli) -> None:
+    on, off, nodes = (
+        SAMPLES / f"server-graph-overlap-{name}.parquet" for name in ("emulated", "off", "nodes")
+    )
+
+    without = document_of(run_cli("diff", "--json", on, off))
+    document = document_of(run_cli("diff", "--json", on, off, "--kernel-times", nodes))
+
+    assert (without["kernel_times"], without["kind_of_input"]) == (None, "graphs")
+    assert (document["kernel_times"], document["kind_of_input"]) == (str(nodes), "kernels")
+    shares = [one["shares"]["overlap"]["share_us"] for one in (without, document)]
+    assert abs(shares[1] - shares[0]) < 0.02 * document["off_step_us"]
+
+
 @pytest.mark.parametrize(("limit", "code"), [("1", 1), ("1%", 1), ("900 %", 0)])
 def test_fail_over_decides_the_exit_code(limit: str, code: int, write_run: WriteRun, run_cli: RunCli) -> None:
     on, off = write_run("on", "on", 1), write_run("off", "off", 2)
@@ -199,6 +214,7 @@ def test_every_view_fits_a_pipe(by: str, write_run: WriteRun, run_cli: RunCli) -
         (("on", "missing"), "no such file"),
         (("on", "empty-folder"), "no *.parquet in this folder"),
         (("on", "off", "--tee-only", "missing"), "no such file"),
+        (("on", "off", "--kernel-times", "off"), "holds no kernel times"),
         (("--on", "on", "on", "--off", "off"), "given twice in --on"),
         (("on", "off", "--nonsense"), "No such option"),
     ],
