@@ -27,7 +27,7 @@ MIN_STEP_SHARE: Final = 0.8
 PROMPT_US: Final = 60.0
 """A thread that waited goes on this soon after the hand-back, or"""
 STEADY_AFTER: Final = 0.5
-"""the time from the hand-back to the next call varies by less than this part of what the whole gap does, or"""
+"""the time from the hand-back to the next call varies by less than this part of what the gap does, or"""
 FOLLOWS: Final = 0.5
 """the gap is longer where the hand-back comes later, with this correlation: a wait has 0.8 to 0.9 where all
 that runs varies by 2 %, chance 0.15 over 60 steps."""
