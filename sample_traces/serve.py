@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from server import on_demand, options
 from server.configs import MODELS, Settings, model_config
-from server.results import detail, header, summarize
+from server.results import detail, header, step_times, summarize
 
 if TYPE_CHECKING:
     from server.engine import Engine
@@ -230,8 +230,9 @@ def run_bench(engine: Engine, args: argparse.Namespace) -> int:
 def run_on_demand(engine: Engine, args: argparse.Namespace, stopper: Stopper) -> None:
     """Warm up, then run the load once for each line of standard input."""
 
-    def run_round() -> dict[str, Any]:
+    def run_round(host_work_us: int = args.host_work_us) -> dict[str, Any]:
         stopper.waiting = False
+        engine.host_work_us = host_work_us
         result = run_load(engine, args)
         if stopper.caught:
             sys.exit(stopper.exit_code)
@@ -239,7 +240,7 @@ def run_on_demand(engine: Engine, args: argparse.Namespace, stopper: Stopper) ->
         return result
 
     run_round()
-    on_demand.serve(run_round, profiler=args.profiler)
+    on_demand.serve(run_round, profiler=args.profiler, changeable=["host_work_us"])
 
 
 def run_load(engine: Engine, args: argparse.Namespace) -> dict[str, Any]:
@@ -251,8 +252,8 @@ def run_load(engine: Engine, args: argparse.Namespace) -> dict[str, Any]:
     about = header(
         options.load_of(args), backend="cctrace-sample", model=engine.settings.model.name, label=args.label
     )
-    about |= {"execution": args.execution, "readback": args.readback, "host_work_us": args.host_work_us}
-    result = summarize(bench.records, bench.duration, about | {"steps": bench.steps})
+    about |= {"execution": args.execution, "readback": args.readback, "host_work_us": engine.host_work_us}
+    result = summarize(bench.records, bench.duration, about | step_times(bench.steps))
     return result | (detail(bench.records) if args.save_detailed else {})
 
 

@@ -35,11 +35,18 @@ class Engine:
 
     `submit`, `cancel` and `stop` may be called from any thread and from signal handlers; `run` is the
     scheduler thread.
+
+    Attributes:
+        settings: what it was made with.
+        host_work_us: busy time of the scheduler thread per step, µs; may be changed between runs.
+        waited: seconds that the scheduler thread has waited for tokens, in all.
     """
 
     def __init__(self, settings: Settings, *, sampled: bool = False) -> None:
         """Load the model and, for graphs, capture every batch size; `sampled`: with random sampling too."""
         self.settings = settings
+        self.host_work_us = settings.host_work_us
+        self.waited = 0.0
         self._inbox: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
         self._stopping = False
         self._scheduler = Scheduler(settings.max_seqs, settings.max_prefill_tokens)
@@ -111,7 +118,7 @@ class Engine:
                 self._read(flight, on_outputs)
             return None
         with self._mark(plan.label):
-            spin(self.settings.host_work_us)
+            spin(self.host_work_us)
             launched = (plan, self._launch(plan))
             if not self._readback.deferred:
                 self._read(launched, on_outputs)
@@ -139,7 +146,9 @@ class Engine:
 
     def _read(self, flight: tuple[Plan, Wait], on_outputs: OnOutputs) -> None:
         plan, wait = flight
+        begin = time.perf_counter()
         tokens = wait()
+        self.waited += time.perf_counter() - begin
         pairs = zip(plan.requests, tokens, strict=True)
         on_outputs([Output(r, token) for r, token in pairs if self._scheduler.take(r, token)])
 
