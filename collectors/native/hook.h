@@ -70,9 +70,15 @@ CUresult record_call(const Api& api, bool per_thread, F real, A... arguments) {
   (read(c, arguments), ...);
   const CUstream stream =
       per_thread && !c.stream ? CU_STREAM_PER_THREAD : reinterpret_cast<CUstream>(c.stream);
-  const bool captured =
-      is_submission(kOperation) && graphs::captures_active() && graphs::is_capturing(stream);
+  bool captured = is_submission(kOperation) && graphs::captures_active() && graphs::is_capturing(stream);
   ThreadState* state = recorder::thread_state();
+  const bool emulated =
+      emulator::can_charge(kOperation) && api.charged && !captured && config().emulation.active;
+  emulator::Toll toll;
+  if (emulated) {
+    if constexpr (kOperation == Operation::copy) finish(c, kShape);
+    toll = emulator::toll_of(kOperation, c, kShape, (api.flags & kSynchronous) != 0);
+  }
 
   if constexpr (kOperation == Operation::capture_begin) stamps::before_capture(stream);
   if constexpr (kOperation == Operation::capture_end) stamps::close_capture(stream);
@@ -84,15 +90,19 @@ CUresult record_call(const Api& api, bool per_thread, F real, A... arguments) {
   Record r{};
   r.start_ns = monotonic_ns();
   const CUresult result = real(arguments...);
-  if (api.charged && !captured && config().emulation.active)
-    emulator::charge(kOperation, c, kShape, stream, (api.flags & kSynchronous) != 0);
   r.end_ns = monotonic_ns();
+  // Waiting for an event of a capture takes the stream into it.
+  if constexpr (kOperation == Operation::stream_wait)
+    captured = captured || (graphs::captures_active() && graphs::is_capturing(stream));
+  Charges charges;
+  const bool charged = !toll.none() && !captured && result == CUDA_SUCCESS;
+  if (charged) r.end_ns = emulator::charge(toll, stream, r.end_ns, charges);
 
   if constexpr (is_blocking_wait(kOperation)) stamps::after_wait(state);
   if constexpr (kOperation == Operation::graph) stamps::after_graph(state);
   if constexpr (is_about_graphs(kOperation)) {
     c.object = graphs::after_call(result, arguments...);
-  } else if (!captured) {
+  } else if (!captured && !(kOperation == Operation::copy && emulated)) {
     finish(c, kShape);
   }
 
@@ -109,7 +119,7 @@ CUresult record_call(const Api& api, bool per_thread, F real, A... arguments) {
   r.memory = c.memory;
   r.copy_kind = c.copy_kind;
   r.result = static_cast<int32_t>(result);
-  if (recorder::recording()) recorder::push(r);
+  if (recorder::recording()) recorder::push(r, charged ? &charges : nullptr);
   return result;
 }
 

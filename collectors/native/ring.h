@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "record.h"
+#include "truth.h"
 
 namespace cctrace {
 
@@ -37,6 +38,8 @@ struct ThreadState {
   Name names[kNames] = {};
 
   alignas(64) Record records[kCapacity];
+  // Of the record at the same place. All zero, and never touched, where nothing is charged.
+  Charges charges[kCapacity];
 };
 
 namespace recorder {
