@@ -128,7 +128,11 @@ class Emulation:
 
     profile: str | None = described("platform profile")
     causes: tuple[str, ...] = field(default=(), metadata={"meaning": "causes that were charged"})
-    values: Mapping[str, Any] = field(default_factory=dict, metadata={"meaning": "what was charged"})
+    values: Mapping[str, Any] = field(default_factory=dict, metadata={"meaning": "what was to be charged"})
+    injected: Mapping[str, Mapping[str, int]] | None = described(
+        "cause -> what calls of the trace were really charged, by the recorder's clock: their `count`, their "
+        "`sum_ns`; beside it, `queued_ns` of pcie: copies waiting for other threads' copies; null: not known"
+    )
     extra: Mapping[str, Any] = unknown_keys()
 
 
