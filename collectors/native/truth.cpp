@@ -38,14 +38,20 @@ Total g_queued_ns("emulated.pcie.queued_ns");
 }  // namespace
 
 void charged(Cause cause, uint64_t ns) {
-  if (!ns) return;
-  g_count[static_cast<size_t>(cause)].add(1);
+  if (ns) charged(cause, 1, ns);
+}
+
+void charged(Cause cause, uint64_t count, uint64_t ns) {
+  g_count[static_cast<size_t>(cause)].add(count);
   g_ns[static_cast<size_t>(cause)].add(ns);
 }
 
 void count(const Charges* charges, size_t n) {
   for (size_t i = 0; i < n; i++) {
-    for (size_t cause = 0; cause < kCauses; cause++) charged(static_cast<Cause>(cause), charges[i].ns[cause]);
+    for (size_t cause = 0; cause < kCauses; cause++) {
+      const uint64_t ns = charges[i].ns[cause];
+      if (ns) charged(static_cast<Cause>(cause), 1, ns);
+    }
     g_queued_ns.add(charges[i].queued_ns);
   }
 }
