@@ -95,7 +95,7 @@ CUresult record_call(const Api& api, bool per_thread, F real, A... arguments) {
   if constexpr (kOperation == Operation::stream_wait)
     captured = captured || (graphs::captures_active() && graphs::is_capturing(stream));
   Charges charges;
-  const bool charged = !toll.none() && !captured && result == CUDA_SUCCESS;
+  const bool charged = emulated && !captured && !toll.none() && result == CUDA_SUCCESS;
   if (charged) r.end_ns = emulator::charge(toll, stream, r.end_ns, charges);
 
   if constexpr (is_blocking_wait(kOperation)) stamps::after_wait(state);

@@ -215,6 +215,7 @@ CUresult cuPointerGetAttribute(void* out, CUpointer_attribute which, CUdeviceptr
   return attribute(out, which, p);
 }
 CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* which, void** out, CUdeviceptr p) {
+  enter("cuPointerGetAttributes");
   // Unlike the single question, this one succeeds for unknown pointers and answers zero.
   for (unsigned i = 0; i < count; i++) {
     if (attribute(out[i], which[i], p) != CUDA_SUCCESS) memset(out[i], 0, sizeof(unsigned));
