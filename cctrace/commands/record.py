@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 import typer
 
 from cctrace.errors import UnusableInputError
+from cctrace.profiles.shipped import profile_names
 
 if TYPE_CHECKING:
     from cctrace.collectors.record.settings import EmulatedCosts, RecordSettings
@@ -115,14 +116,17 @@ def record(
         typer.Option(
             "--emulate",
             metavar="PROFILE[:CAUSE,…]",
-            help="Charge the costs of a platform to the command, such as b200-tdx:launch,overlap; the trace "
-            "is labelled.",
+            help="Charge the costs of a platform to the command, such as b200-tdx:launch,overlap; causes are "
+            "launch, pcie, overlap, nvlink. The trace is labelled. "
+            f"Platforms: {', '.join(profile_names())}, or a file that ends in .toml.",
         ),
     ] = None,
     emulate_set: Annotated[
         list[str] | None,
         typer.Option(
-            "--emulate-set", metavar="KEY=µs", help="Another cost, such as kernel_us=6; repeatable."
+            "--emulate-set",
+            metavar="CAUSE.KEY=VALUE",
+            help="Another cost, such as launch.toll_us=20 or pcie.scale=0.5; repeatable.",
         ),
     ] = None,
     counters_hz: Annotated[
@@ -184,7 +188,7 @@ def _check_choices(gpu: str, counters_hz: float) -> None:
 
 
 def _emulation(profile: str | None, costs: list[str]) -> EmulatedCosts | None:
-    from cctrace.profiles import parse_emulation  # noqa: PLC0415
+    from cctrace.profiles.emulation import parse_emulation  # noqa: PLC0415
 
     if profile is not None:
         return parse_emulation(profile, costs)

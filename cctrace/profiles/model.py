@@ -88,8 +88,8 @@ class Entry(_Ranged):
         source: who published or measured it.
         note: how value and range were derived.
         off: the published absolute with CC off that `value` came from.
-        on: the same with CC on. Of a time `value` = on − off; of a factor both are rates and
-            `value` = off ÷ on.
+        on: the same with CC on. Of a time `value` = on − off; of a factor both are rates in
+            GB/s, and `value` = off ÷ on.
     """
 
     value: Number
@@ -228,6 +228,8 @@ class Nvlink(_Part):
         peer_latency_us: latency for each peer: a collective of n ranks has n − 1 of them, a peer copy one.
             Measured: a small write to another GPU.
         peer_copy_us: a copy from one GPU to another by size.
+        peer_read_us: the same, by the copy engine of the GPU that receives; for information, like the next.
+        kernel_read_us: a kernel that reads the memory of another GPU.
         all_reduce_us: an all-reduce over all GPUs of the machine, by bytes of one rank.
         all_to_all_us: an all-to-all over all GPUs of the machine, by bytes of one rank.
     """
@@ -239,6 +241,8 @@ class Nvlink(_Part):
     peer_copy_factor: Factor | None = None
     peer_latency_us: Entry | None = None
     peer_copy_us: SizeTable | None = None
+    peer_read_us: SizeTable | None = None
+    kernel_read_us: SizeTable | None = None
     all_reduce_us: SizeTable | None = None
     all_to_all_us: SizeTable | None = None
 
