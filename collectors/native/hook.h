@@ -12,6 +12,8 @@
 #include "emulator.h"
 #include "graphs.h"
 #include "names.h"
+#include "nccl_imports.h"
+#include "nvlink.h"
 #include "record.h"
 #include "recorder.h"
 #include "ring.h"
@@ -80,17 +82,31 @@ CUresult record_call(const Api& api, bool per_thread, F real, A... arguments) {
     toll = emulator::toll_of(kOperation, c, kShape, (api.flags & kSynchronous) != 0);
   }
 
-  if constexpr (kOperation == Operation::capture_begin) stamps::before_capture(stream);
+  if constexpr (kOperation == Operation::capture_begin) {
+    stamps::before_capture(stream);
+    if (nvlink::active()) nvlink::prepare(stream);
+  }
   if constexpr (kOperation == Operation::capture_end) stamps::close_capture(stream);
   if constexpr (is_blocking_wait(kOperation)) stamps::before_wait(state);
   if constexpr (kOperation == Operation::kernel) {
     if (!captured) stamps::before_launch(state, stream);
   }
 
+  nvlink::Transfer transfer;
+  if (nvlink::active() && api.charged) {
+    if constexpr (kOperation == Operation::kernel) {
+      transfer = nvlink::begin_kernel(names::transfer_of(state, c.function), c.function,
+                                      nvlink::launch_shape(arguments...), stream);
+    }
+    if constexpr (kOperation == Operation::copy) transfer = nvlink::begin_copy(c, kShape, stream);
+  }
+
   Record r{};
   r.start_ns = monotonic_ns();
   const CUresult result = real(arguments...);
   r.end_ns = monotonic_ns();
+  if constexpr (kOperation == Operation::kernel || kOperation == Operation::copy)
+    nvlink::end(transfer, stream, result);
   // Waiting for an event of a capture takes the stream into it.
   if constexpr (kOperation == Operation::stream_wait)
     captured = captured || (graphs::captures_active() && graphs::is_capturing(stream));
@@ -98,6 +114,11 @@ CUresult record_call(const Api& api, bool per_thread, F real, A... arguments) {
   const bool charged = emulated && !captured && !toll.none() && result == CUDA_SUCCESS;
   if (charged) r.end_ns = emulator::charge(toll, stream, r.end_ns, charges);
 
+  if constexpr (kOperation == Operation::device_alloc) {
+    // Memory is allocated before anything runs with it.
+    nccl::follow_imports();
+    if (nvlink::active()) nvlink::prepare(nullptr);
+  }
   if constexpr (is_blocking_wait(kOperation)) stamps::after_wait(state);
   if constexpr (kOperation == Operation::graph) stamps::after_graph(state);
   if constexpr (is_about_graphs(kOperation)) {
@@ -128,7 +149,9 @@ void on_stream_created(uint64_t handle);
 
 template <class... A>
 void observe_before(const char* symbol, A...) {
-  if (symbol[2] == 'C' || symbol[2] == 'D') stamps::on_contexts_ending();  // cuCtx…, cuDevicePrimaryCtx…
+  if (symbol[2] != 'C' && symbol[2] != 'D') return;  // cuCtx…, cuDevicePrimaryCtx…
+  nvlink::on_contexts_ending();
+  stamps::on_contexts_ending();
 }
 
 inline void observe_before(const char*, CUstream) { stamps::on_streams_ending(); }  // cuStreamDestroy
@@ -141,11 +164,15 @@ inline void observe_after(const char*, CUresult, CUmodule) { names::forget(); }
 inline void observe_after(const char*, CUresult, CUlibrary) { names::forget(); }
 inline void observe_after(const char*, CUresult, CUstream) {}
 inline void observe_after(const char*, CUresult result, CUcontext context) {  // cuCtxDestroy
-  if (result == CUDA_SUCCESS) stamps::on_context_gone(context);
+  if (result != CUDA_SUCCESS) return;
+  nvlink::on_context_gone(context);
+  stamps::on_context_gone(context);
 }
 inline void observe_after(const char*, CUresult result,
                           CUdevice device) {  // cuDevicePrimaryCtxReset, …Release
-  if (result == CUDA_SUCCESS) stamps::on_primary_context_left(device);
+  if (result != CUDA_SUCCESS) return;
+  nvlink::on_primary_context_left(device);
+  stamps::on_primary_context_left(device);
 }
 
 }  // namespace cctrace

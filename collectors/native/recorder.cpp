@@ -119,7 +119,14 @@ void tick() {
   write_clock();
   spool::note_process_name();
   cupti::on_tick();
+  nvlink::on_tick();
   stamps::on_tick();
+}
+
+void set_recording(bool wanted) {
+  // What the GPU did until now belongs to what was.
+  if (wanted != g_recording) nvlink::on_tick();
+  g_recording = wanted;
 }
 
 void* writer(void*) {
@@ -130,7 +137,7 @@ void* writer(void*) {
     usleep(kDrainPeriodUs);
     const uint32_t wanted = g_flush_wanted;
     const uint64_t now = monotonic_ns();
-    g_recording = spool::is_open() && control::wanted(now);
+    set_recording(spool::is_open() && control::wanted(now));
     if (wanted != g_flush_done || now >= next_tick) {
       tick();
       next_tick = now + kTickNs;
@@ -138,7 +145,7 @@ void* writer(void*) {
     drain();
     g_flush_done = wanted;
   }
-  g_recording = false;
+  set_recording(false);
   tick();
   cupti::on_finish();
   stamps::on_finish();

@@ -42,6 +42,10 @@ void on_tick();    // about once a second, and before the end
 void on_finish();  // last chance, from the writer thread: flush everything, also unfinished records
 }  // namespace cupti
 
+namespace nvlink {
+void on_tick();  // also before recording() changes
+}  // namespace nvlink
+
 namespace stamps {
 void on_tick();
 void on_finish();

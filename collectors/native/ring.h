@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "collectives.h"
 #include "record.h"
 #include "truth.h"
 
@@ -18,6 +19,7 @@ struct ThreadState {
     uint64_t function;
     uint32_t generation;
     uint32_t id;
+    collectives::Kernel transfer;
   };
 
   std::atomic<uint32_t> head{0};

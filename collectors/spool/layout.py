@@ -62,6 +62,7 @@ class Kind(IntEnum):
     STAMP = 3
     BINDING = 4
     STREAM = 5
+    COLLECTIVE = 6
     KERNEL = 32
     GRAPH = 33
     COPY = 34

@@ -1,0 +1,85 @@
+// Slots in one context's device memory, one for all transfers that are alike, and the kernels that use them.
+#pragma once
+
+#include <cuda.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "spin_kernel.h"
+
+namespace cctrace {
+namespace nvlink {
+
+// What makes transfers alike: operation, bytes, ranks and communicator of NCCL's, function, grid and block of
+// other kernels, bytes of peer copies.
+using Key = std::array<uint64_t, 4>;
+
+// GPU time that one small kernel takes on an H200, between its neighbours' (docs/decisions/003-stamps.md).
+constexpr uint64_t kOwnCostNs = 1400;
+
+// How a transfer is lengthened.
+struct Lengthening {
+  uint64_t fraction = 0;  // of its own duration, in units of 2^-kFractionBits
+  uint64_t added_ns = 0;
+  uint64_t limit_ns = 0;  // longer than this its own duration cannot be
+
+  bool none() const { return !(fraction | added_ns); }
+  uint8_t kernels() const { return fraction ? 2 : 1; }
+};
+
+// Since the context was made.
+struct Totals {
+  uint64_t executed = 0;
+  uint64_t spun_ns = 0;
+  uint64_t own_ns = 0;  // GPU time of our kernels themselves, by kOwnCostNs
+};
+
+class Slots {
+ public:
+  // Loads the kernels and makes the slots in `context`. Not while anything captures. False if this driver
+  // cannot do it.
+  bool create(CUcontext context);
+
+  // The context is gone, and with it all that was made in it.
+  void forget();
+
+  CUcontext context() const { return context_.load(std::memory_order_acquire); }
+  uint16_t device() const { return device_; }
+  bool usable() const { return usable_.load(std::memory_order_acquire); }
+
+  // The slot of such transfers; 0 if there is no room for another.
+  CUdeviceptr find(const Key& key, const Lengthening& how);
+
+  // Around a transfer on its stream, or in the graph that it captures. The context is the current one.
+  bool begin(CUdeviceptr slot, CUstream stream) const;
+  bool end(CUdeviceptr slot, const Lengthening& how, CUstream stream) const;
+
+  // Reads the slots. Not from two threads at once. False: nothing can be read.
+  bool read(Totals& totals);
+
+ private:
+  struct Hash {
+    size_t operator()(const Key& key) const;
+  };
+
+  void fail(const char* what, CUresult result);
+
+  std::atomic<CUcontext> context_{nullptr};
+  std::atomic<bool> usable_{false};
+  CUfunction begin_ = nullptr, end_ = nullptr;
+  CUstream stream_ = nullptr;
+  CUdeviceptr memory_ = 0;
+  uint16_t device_ = 0xffff;
+  std::vector<uint8_t> kernels_;   // of ours around one transfer, by slot
+  std::atomic<uint32_t> used_{0};  // slots that a transfer has
+  std::mutex mutex_;               // guards the rest
+  std::unordered_map<Key, uint32_t, Hash> places_;
+};
+
+}  // namespace nvlink
+}  // namespace cctrace
