@@ -68,10 +68,27 @@ def test_it_ends_where_the_next_key_begins(built: Any) -> None:
     assert read(built, "64:1/128:2,d2h_us=64:9", 64, 128) == ("costs", [1000, 2000])
 
 
-NONSENSE = ",|64|64:|:5|64:x|64:5/|64:5/64:6|64:5/32:6|0:5|-1:5|64:-5|64:nan|nan:5|64:inf|64:5;128:6|64:5/128|64:1e99"
+NONSENSE = [
+    ",",
+    "64",
+    "64:",
+    ":5",
+    "64:x",
+    "64:5/",
+    "64:5/64:6",
+    "64:5/32:6",
+    "0:5",
+    "-1:5",
+    "64:-5",
+    "64:nan",
+    "nan:5",
+    "64:inf",
+    "64:5;128:6",
+]
+WORSE = ["64:5/128", "64:1e99", "64:5//128:6", "64::5", "64:5/128:6x", "/64:5"]
 
 
-@pytest.mark.parametrize("table", ["", *NONSENSE.split("|"), "64:0", "64:0/128:0"])
+@pytest.mark.parametrize("table", ["", *NONSENSE, *WORSE, "64:0", "64:0/128:0"])
 def test_nonsense_and_nothing_cost_nothing(built: Any, table: str) -> None:
     assert read(built, table, 1, 64, 1 << 20) == ("empty", [0, 0, 0])
 

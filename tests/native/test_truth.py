@@ -12,7 +12,9 @@ import numpy.typing as npt
 import pytest
 
 from cctrace.collectors.record.control import CONTROL_MAGIC, CONTROL_NAME, FIELDS, PAGE_BYTES
+from cctrace.collectors.spool import convert
 from cctrace.collectors.spool.layout import COPY_CODES, MEMORY_CODES, Flag, Kind, Operation
+from cctrace.trace import open_trace
 
 Rows = npt.NDArray[np.void]
 
@@ -88,6 +90,30 @@ def test_counts_equal_rows(recorder: Any, emulate: str) -> None:
     recording = recorder.python(CALLS + "work(s, 20)", CCTRACE_EMULATE=emulate)
     assert recording.code == 0, recording.err
     assert check(recording.spool, emulate)
+
+
+SUBMITTED = ("kernel", "graph", "copy", "memset", "event-record", "stream-wait")
+MADE = 25
+
+
+def test_counts_equal_rows_of_the_trace(recorder: Any) -> None:
+    code = CALLS + f"work(s, {MADE})\ncheck(cuda.cuMemHostRegister_v2(p, n, 0))"
+    recorder.python(code, CCTRACE_EMULATE=f"{ALL_LAUNCH},{PCIE},overlap=1")
+    trace = open_trace(convert(recorder.folder, recorder.folder / "t.parquet").path)
+    rows = trace.frame(["kind", "operation", "copy_kind", "src_memory", "dst_memory", "blocking", "result"])
+    rows = rows[rows.result == 0].astype(object)
+    submitted = rows[rows.kind == "submit"]
+    copies = submitted[submitted.copy_kind.isin(["h2d", "d2h"])]
+    pinned = copies[(copies.src_memory == "pinned") | (copies.dst_memory == "pinned")]
+    allocated = rows[rows.operation.isin(["host-alloc", "host-register"])]
+    counts = {cause: total["count"] for cause, total in trace.metadata.emulation.injected.items()}
+    assert counts == {
+        "launch": len(submitted[submitted.operation.isin(SUBMITTED)]),
+        "pcie": len(copies) + len(allocated),
+        "overlap": len(pinned[pinned.blocking == False]),  # noqa: E712 - a column
+    }
+    assert counts == {"launch": 11 * MADE, "pcie": 3 * MADE + 2, "overlap": 2 * MADE}
+    assert trace.metadata.labels == ("emulated",)
 
 
 def test_nothing_is_counted_where_nothing_is_charged(recorder: Any) -> None:
