@@ -9,6 +9,7 @@ import numpy as np
 from cctrace.errors import UnusableInputError
 from cctrace.profiles.model import (
     CAUSES,
+    MAX_FACTOR,
     WITHOUT_LAUNCH,
     AnyEntry,
     Entry,
@@ -16,6 +17,7 @@ from cctrace.profiles.model import (
     Profile,
     Rule,
     SizeTable,
+    name_from,
 )
 from cctrace.profiles.tables import at
 
@@ -27,6 +29,9 @@ FACTORS: Final = {
 """Factor of a transfer between GPUs ← the measured table that it comes from."""
 
 SOURCE: Final = "measured"
+
+_LONGEST: Final = 200
+"""Characters of a GPU's name in a title, which must have room for two names of profiles."""
 
 Column: TypeAlias = Literal["value", "low", "high"]
 
@@ -48,8 +53,8 @@ def tolls(on: Profile, off: Profile, name: str) -> Profile:
     parts = {cause: _part(cause, on, off, copy_toll) for cause in CAUSES}
     parts["nvlink"].update(_factors(on, off))
     head = on.profile.model_dump(exclude={"cc"}) | {
-        "name": name,
-        "title": f"{on.profile.gpu}: {on.name} minus {off.name}",
+        "name": name_from(name),
+        "title": f"{on.profile.gpu[:_LONGEST]}: {on.name} minus {off.name}",
         "kind": "tolls",
         "sources": (f"{SOURCE}: {on.name} (CC {on.profile.cc}) and {off.name} (CC {off.profile.cc})",),
     }
@@ -130,7 +135,7 @@ def _factors(on: Profile, off: Profile) -> dict[str, AnyEntry]:
     found: dict[str, AnyEntry] = {}
     for factor, key in FACTORS.items():
         ours, theirs = getattr(on.nvlink, key), getattr(off.nvlink, key)
-        if ours is not None and theirs is not None:
+        if ours is not None and theirs is not None and theirs.value[-1] > 0.0:
             found[factor] = _factor(ours, theirs)
     return found
 
@@ -139,7 +144,8 @@ def _factor(on: SizeTable, off: SizeTable) -> Factor:
     size = min(on.bytes[-1], off.bytes[-1])
 
     def ratio(ours: Column, theirs: Column) -> float:
-        return max(1.0, float(at(on, size, ours) / at(off, size, theirs)))
+        with_cc, without = float(at(on, size, ours)), float(at(off, size, theirs))
+        return min(max(1.0, with_cc / without), MAX_FACTOR) if without > 0.0 else MAX_FACTOR
 
     return Factor(
         value=ratio("value", "value"),

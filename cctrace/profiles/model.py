@@ -17,6 +17,7 @@ true; `cctrace.profiles.files` reads and writes documents and turns such errors 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import date as calendar_date
 from types import MappingProxyType
@@ -363,6 +364,11 @@ class Profile(_Part):
                 raise ValueError(f"{where}: {entry.value:g} is not off ÷ on ({entry.off:g} ÷ {entry.on:g})")
         elif not _close(entry.value, max(0.0, entry.on - entry.off), entry.on + entry.off):
             raise ValueError(f"{where}: {entry.value:g} is not on − off ({entry.on:g} − {entry.off:g})")
+
+
+def name_from(text: str, default: str = "mine") -> str:
+    """Returns a profile's name made of any text, such as the stem of a file."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._")[:64] or default
 
 
 def _close(value: float, expected: float, scale: float) -> bool:

@@ -133,3 +133,24 @@ def test_the_result_can_be_emulated(tmp_path: Path) -> None:
 def test_what_cannot_be_compared(on: Profile, off: Profile, said: str) -> None:
     with pytest.raises(UnusableInputError, match=said):
         tolls(on, off, "mine")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"), [("mine", "mine"), ("my profile (2)", "my-profile-2"), ("../x", "x"), ("µ", "mine")]
+)
+def test_any_text_makes_a_name(text: str, name: str) -> None:
+    assert tolls(ON, OFF, text).name == name
+
+
+def test_extreme_measurements_make_a_profile_too() -> None:
+    long = head("on", "G" * 500), head("off", "G" * 500)
+    slow = Profile(
+        profile=long[0], nvlink=Nvlink(all_reduce_us=by_size(1e6, 1e7), peer_copy_us=by_size(1.0, 2.0))
+    )
+    fast = Profile(
+        profile=long[1], nvlink=Nvlink(all_reduce_us=by_size(1.0, 2.0), peer_copy_us=by_size(0.0, 0.0))
+    )
+    nvlink = tolls(slow, fast, "mine").nvlink
+    assert nvlink.collective_factor is not None
+    assert nvlink.collective_factor.value == nvlink.collective_factor.high == 100.0
+    assert nvlink.peer_copy_factor is None, "nothing can be divided by a time of zero"
