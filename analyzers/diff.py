@@ -20,6 +20,7 @@ from cctrace.analyzers.results import RESULT_FORMAT_VERSION, Result, about, micr
 from cctrace.analyzers.scope import Scope
 from cctrace.analyzers.spread import Spread, spread
 from cctrace.analyzers.stalls import stalls_of
+from cctrace.analyzers.state import StateComparison, compare_states
 from cctrace.analyzers.statements import statements_of
 from cctrace.analyzers.submissions import submissions_of
 from cctrace.analyzers.summary import gpu_busy, outside_calls_us
@@ -112,6 +113,7 @@ class Diff(Result):
     shares: Shares = field(metadata=about("shares by cause"))
     classes: tuple[ClassComparison, ...] = value("all classes that both arms have")
     field_differences: tuple[FieldDifference, ...] = value("what else differs in the metadata")
+    state: StateComparison = field(metadata=about("the state of the GPUs before both recordings"))
     call_differences: CallDifferences = field(metadata=about("what else differs in the steps' structure"))
 
 
@@ -132,10 +134,12 @@ def compare(on: Recording, off: Recording) -> Diff:
     growth = on_us / off_us - 1
     structure = call_differences(main.off_scope, main.on_scope)
     noise = noise_of(off_result, on_result)
+    state = compare_states(off.metadata.state_check, on.metadata.state_check)
+    doubts = comparison_warnings(off_result, on_result, paired=same_work, structure=structure)
     return Diff(
         format_version=RESULT_FORMAT_VERSION,
         headline=headline_of(off_result, on_result, within_noise=noise is not None),
-        warnings=comparison_warnings(off_result, on_result, paired=same_work, structure=structure),
+        warnings=(*state.not_same, *doubts, *state.warnings),
         off=off_result,
         on=on_result,
         delta_us_per_step=on_us - off_us,
@@ -156,6 +160,7 @@ def compare(on: Recording, off: Recording) -> Diff:
         shares=_no_shares(),
         classes=tuple(_class(off_arm, on_arm, pair, main) for pair in pairs),
         field_differences=field_differences(off, on),
+        state=state,
         call_differences=structure,
     )
 

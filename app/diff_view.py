@@ -12,6 +12,7 @@ from cctrace.analyzers.diff import ArmResult, Diff
 from cctrace.analyzers.differences import CallDifferences, FieldDifference
 from cctrace.analyzers.gpu import GpuBusy
 from cctrace.analyzers.sentences import count_text, percent, signed_time, time_text
+from cctrace.analyzers.state import StateComparison
 from cctrace.analyzers.tolls import Account, Toll, WaitDifference
 from cctrace.analyzers.verdicts import waits_elsewhere
 from cctrace.app.palette import CAUSE_COLOURS, FAINT_STYLE, WARNING_COLOUR
@@ -28,11 +29,13 @@ _DASH: Final = "–"
 
 def show_diff(out: Console, diff: Diff) -> None:
     """Prints a comparison: the sentence, doubts, both arms, the account, what else differs."""
+    for warning in diff.state.not_same:  # before any number: it may be about something else than CC
+        line(out, f"! {warning}.", style=f"bold {WARNING_COLOUR}")
     line(out, diff.headline, style="bold")
     for arm in (diff.on, diff.off):
         for label in arm.provenance.warnings:
             line(out, f"{arm.provenance.path} is {label}.", style=f"bold {WARNING_COLOUR}")
-    for warning in diff.warnings:
+    for warning in diff.warnings[len(diff.state.not_same) :]:
         line(out, f"! {warning}", style=WARNING_COLOUR)
     _show_arms(out, diff)
     _show_classes(out, diff)
@@ -45,6 +48,7 @@ def show_diff(out: Console, diff: Diff) -> None:
     causes = ", ".join(CAUSE_COLOURS)
     line(out, f"Shares by cause ({causes}): not computed: {diff.shares.not_computed_because}.")
     _show_fields(out, diff.field_differences)
+    line(out, _state_line(diff.state), style=FAINT_STYLE)
     _show_calls(out, diff.call_differences)
 
 
@@ -211,6 +215,12 @@ def _show_fields(out: Console, fields: tuple[FieldDifference, ...]) -> None:
     ]
     if expected:
         line(out, "As meant: " + ", ".join(expected) + ".", style=FAINT_STYLE)
+
+
+def _state_line(state: StateComparison) -> str:
+    if state.summary is not None:
+        return state.summary
+    return f"State of the GPUs before: cannot tell, {state.cannot_tell_because}."
 
 
 def _show_calls(out: Console, calls: CallDifferences) -> None:

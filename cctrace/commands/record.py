@@ -133,6 +133,13 @@ def record(
         float,
         typer.Option("--counters-hz", min=0.0, help="Samples of GPU counters a second, 1 to 10; 0: none."),
     ] = 1.0,
+    state_check: Annotated[
+        bool,
+        typer.Option(
+            "--state-check/--no-state-check",
+            help="Check the state of the GPUs before the command starts (1 to 2 s, at most 5).",
+        ),
+    ] = True,
     spool_dir: Annotated[
         Path | None,
         typer.Option(
@@ -173,6 +180,7 @@ def record(
         known=settings.known_metadata(label, assignments or ()),
         counters_hz=counters_hz,
         results=results,
+        state_check=state_check,
     )
     _run(wanted, mask)
 
