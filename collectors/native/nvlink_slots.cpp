@@ -124,13 +124,22 @@ CUdeviceptr Slots::find(const Key& key, const Lengthening& how) {
 
 bool Slots::begin(CUdeviceptr slot, CUstream stream) const {
   void* parameters[] = {&slot};
-  return gpu::launch_one_thread(begin_, parameters, stream) == CUDA_SUCCESS;
+  return launch(begin_, parameters, stream);
 }
 
 bool Slots::end(CUdeviceptr slot, const Lengthening& how, CUstream stream) const {
   uint64_t fraction = how.fraction, added = how.added_ns, limit = how.limit_ns, own = kOwnCostNs;
   void* parameters[] = {&slot, &fraction, &added, &limit, &own};
-  return gpu::launch_one_thread(end_, parameters, stream) == CUDA_SUCCESS;
+  return launch(end_, parameters, stream);
+}
+
+bool Slots::launch(CUfunction kernel, void** parameters, CUstream stream) const {
+  CUcontext now = nullptr;
+  if (cuda().cuCtxGetCurrent(&now) == CUDA_SUCCESS && now == context())
+    return gpu::launch_one_thread(kernel, parameters, stream) == CUDA_SUCCESS;
+  // A copy may be on a stream of another device than the thread's current one.
+  Current current(context());
+  return current && gpu::launch_one_thread(kernel, parameters, stream) == CUDA_SUCCESS;
 }
 
 bool Slots::read(Totals& totals) {

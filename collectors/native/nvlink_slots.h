@@ -55,7 +55,7 @@ class Slots {
   // The slot of such transfers; 0 if there is no room for another.
   CUdeviceptr find(const Key& key, const Lengthening& how);
 
-  // Around a transfer on its stream, or in the graph that it captures. The context is the current one.
+  // Around a transfer on its stream, or in the graph that it captures.
   bool begin(CUdeviceptr slot, CUstream stream) const;
   bool end(CUdeviceptr slot, const Lengthening& how, CUstream stream) const;
 
@@ -67,6 +67,7 @@ class Slots {
     size_t operator()(const Key& key) const;
   };
 
+  bool launch(CUfunction kernel, void** parameters, CUstream stream) const;
   void fail(const char* what, CUresult result);
 
   std::atomic<CUcontext> context_{nullptr};
