@@ -66,8 +66,62 @@ inline uint64_t stream_key(uint64_t handle, bool per_thread) {
 
 uint16_t current_device();
 
+// What the parts of the recorder have to do around a call, outside of its duration.
+template <Operation kOperation>
+void before_call(ThreadState* state, CUstream stream, bool captured) {
+  if constexpr (kOperation == Operation::capture_begin) {
+    stamps::before_capture(stream);
+    if (nvlink::active()) nvlink::prepare(stream);
+  }
+  if constexpr (kOperation == Operation::capture_end) stamps::close_capture(stream);
+  if constexpr (is_blocking_wait(kOperation)) stamps::before_wait(state);
+  if constexpr (kOperation == Operation::kernel) {
+    if (!captured) stamps::before_launch(state, stream);
+  }
+}
+
+template <Operation kOperation>
+void after_call(ThreadState* state) {
+  if constexpr (kOperation == Operation::device_alloc) {
+    // Memory is allocated before anything runs with it.
+    nccl::follow_imports();
+    if (nvlink::active()) nvlink::prepare(nullptr);
+  }
+  if constexpr (is_blocking_wait(kOperation)) stamps::after_wait(state);
+  if constexpr (kOperation == Operation::graph) stamps::after_graph(state);
+}
+
+template <Operation kOperation, Shape kShape, class... A>
+nvlink::Transfer begin_transfer(ThreadState* state, const Call& c, CUstream stream, A... arguments) {
+  if constexpr (kOperation == Operation::kernel) {
+    return nvlink::begin_kernel(names::transfer_of(state, c.function), c.function,
+                                nvlink::launch_shape(arguments...), stream);
+  } else if constexpr (kOperation == Operation::copy) {
+    return nvlink::begin_copy(c, kShape, stream);
+  } else {
+    return {};
+  }
+}
+
+// Puts a call into the rest of its record, which has its times.
+inline void fill(Record& r, const Api& api, const Call& c, bool per_thread, bool captured, CUresult result) {
+  r.kind = Kind::call;
+  r.operation = api.operation;
+  r.flags = static_cast<uint8_t>(api.flags | (captured ? kCaptured : 0));
+  r.tid = recorder::thread_id();
+  r.stream = stream_key(c.stream, per_thread);
+  r.bytes = c.bytes;
+  r.object = c.object;
+  r.name = api.name();
+  r.device = current_device();
+  r.memory = c.memory;
+  r.copy_kind = c.copy_kind;
+  r.result = static_cast<int32_t>(result);
+}
+
 template <Operation kOperation, Shape kShape, class F, class... A>
 CUresult record_call(const Api& api, bool per_thread, F real, A... arguments) {
+  constexpr bool kTransfers = kOperation == Operation::kernel || kOperation == Operation::copy;
   Call c;
   (read(c, arguments), ...);
   const CUstream stream =
@@ -81,32 +135,16 @@ CUresult record_call(const Api& api, bool per_thread, F real, A... arguments) {
     if constexpr (kOperation == Operation::copy) finish(c, kShape);
     toll = emulator::toll_of(kOperation, c, kShape, (api.flags & kSynchronous) != 0);
   }
-
-  if constexpr (kOperation == Operation::capture_begin) {
-    stamps::before_capture(stream);
-    if (nvlink::active()) nvlink::prepare(stream);
-  }
-  if constexpr (kOperation == Operation::capture_end) stamps::close_capture(stream);
-  if constexpr (is_blocking_wait(kOperation)) stamps::before_wait(state);
-  if constexpr (kOperation == Operation::kernel) {
-    if (!captured) stamps::before_launch(state, stream);
-  }
-
+  before_call<kOperation>(state, stream, captured);
   nvlink::Transfer transfer;
-  if (nvlink::active() && api.charged) {
-    if constexpr (kOperation == Operation::kernel) {
-      transfer = nvlink::begin_kernel(names::transfer_of(state, c.function), c.function,
-                                      nvlink::launch_shape(arguments...), stream);
-    }
-    if constexpr (kOperation == Operation::copy) transfer = nvlink::begin_copy(c, kShape, stream);
-  }
+  if (kTransfers && nvlink::active() && api.charged)
+    transfer = begin_transfer<kOperation, kShape>(state, c, stream, arguments...);
 
   Record r{};
   r.start_ns = monotonic_ns();
   const CUresult result = real(arguments...);
   r.end_ns = monotonic_ns();
-  if constexpr (kOperation == Operation::kernel || kOperation == Operation::copy)
-    nvlink::end(transfer, stream, result);
+  if (kTransfers && transfer.slots) nvlink::end(transfer, stream, result);
   // Waiting for an event of a capture takes the stream into it.
   if constexpr (kOperation == Operation::stream_wait)
     captured = captured || (graphs::captures_active() && graphs::is_capturing(stream));
@@ -114,32 +152,14 @@ CUresult record_call(const Api& api, bool per_thread, F real, A... arguments) {
   const bool charged = emulated && !captured && !toll.none() && result == CUDA_SUCCESS;
   if (charged) r.end_ns = emulator::charge(toll, stream, r.end_ns, charges);
 
-  if constexpr (kOperation == Operation::device_alloc) {
-    // Memory is allocated before anything runs with it.
-    nccl::follow_imports();
-    if (nvlink::active()) nvlink::prepare(nullptr);
-  }
-  if constexpr (is_blocking_wait(kOperation)) stamps::after_wait(state);
-  if constexpr (kOperation == Operation::graph) stamps::after_graph(state);
+  after_call<kOperation>(state);
   if constexpr (is_about_graphs(kOperation)) {
     c.object = graphs::after_call(result, arguments...);
   } else if (!captured && !(kOperation == Operation::copy && emulated)) {
     finish(c, kShape);
   }
-
-  r.kind = Kind::call;
-  r.operation = kOperation;
-  r.flags = static_cast<uint8_t>(api.flags | (captured ? kCaptured : 0));
-  r.tid = recorder::thread_id();
-  r.stream = stream_key(c.stream, per_thread);
-  r.bytes = c.bytes;
-  r.object = c.object;
-  r.name = api.name();
+  fill(r, api, c, per_thread, captured, result);
   if constexpr (kOperation == Operation::kernel) r.link = names::of(state, c.function);
-  r.device = current_device();
-  r.memory = c.memory;
-  r.copy_kind = c.copy_kind;
-  r.result = static_cast<int32_t>(result);
   if (recorder::recording()) recorder::push(r, charged ? &charges : nullptr);
   return result;
 }
