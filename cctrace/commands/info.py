@@ -194,6 +194,8 @@ def _emulation(metadata: Metadata) -> str | None:
     if metadata.emulation is None:
         return None
     values = ", ".join(f"{key}={value}" for key, value in metadata.emulation.values.items())
+    if not values and metadata.emulation.profile is None:
+        return "profile and values not known"
     return f"{metadata.emulation.profile}: {', '.join(metadata.emulation.causes)} ({values})"
 
 

@@ -90,3 +90,9 @@ def test_what_was_injected_is_shown_per_cause(info) -> None:
 @pytest.mark.parametrize("emulation", [None, {}, {"profile": "b200-tdx", "causes": ["launch"]}])
 def test_traces_that_do_not_know_what_was_injected_say_nothing_of_it(info, emulation: object) -> None:
     assert "Injected" not in info({"emulation": emulation})
+
+
+def test_an_emulation_without_its_description_is_shown(info) -> None:
+    text = info({"emulation": {"injected": {"launch": {"count": 1, "sum_ns": 5000}}}})
+    assert "profile and values not known" in text
+    assert "1 calls, 0.005 ms" in text
