@@ -180,32 +180,37 @@ class CudaDevice(Device):
     @override
     def kernel(self) -> Submission:
         call = self._launch(self._kernels[kernels.NOTHING])
-        return Submission(call, self._launch(self._api.CUfunction(0)), "kernel", refused=True)
+        return Submission(call, self._launch(self._api.CUfunction(0)), "kernel")
 
     @override
     def graph(self, nodes: int) -> Submission:
         launch = self._launch(self._kernels[kernels.NOTHING])
         call = self._replay(lambda: [launch() for _ in range(nodes)])
         bare = partial(self._api.cuGraphLaunch, self._api.CUgraphExec(0), self.stream)
-        return Submission(call, bare, "graph", refused=True)
+        return Submission(call, bare, "graph")
 
     @override
     def memset(self) -> Submission:
-        make = partial(partial, self._api.cuMemsetD8Async, self.buffer, 0)
-        return Submission(make(SMALL_BYTES, self.stream), make(0, self.stream), "memset")
+        call = partial(self._api.cuMemsetD8Async, self.buffer, 0, SMALL_BYTES, self.stream)
+        return Submission(call, self._misaligned(), "memory")
+
+    def _misaligned(self) -> Call:
+        """A memset of two bytes at an odd address: the driver refuses it, and no harm is done if not."""
+        odd = self._api.CUdeviceptr(int(self.buffer) + 1)
+        return partial(self._api.cuMemsetD16Async, odd, 0, 1, self.stream)
 
     @override
     def event(self) -> Submission:
         call = partial(self._api.cuEventRecord, self._event, self.stream)
         bare = partial(self._api.cuEventRecord, self._api.CUevent(0), self.stream)
-        return Submission(call, bare, "event", refused=True)
+        return Submission(call, bare, "event")
 
     @override
     def synchronize(self) -> Submission:
         call = partial(self._api.cuStreamSynchronize, self.stream)
         # The null stream is a stream: waiting for no event is the nearest call that is turned down.
         bare = partial(self._api.cuEventSynchronize, self._api.CUevent(0))
-        return Submission(call, bare, "synchronize", refused=True)
+        return Submission(call, bare, "synchronize")
 
     @override
     def copy(self, direction: Direction, memory: Memory, size: int) -> Submission:
@@ -216,8 +221,9 @@ class CudaDevice(Device):
             "d2h": ("cuMemcpyDtoHAsync", host, self.buffer),
             "d2d": ("cuMemcpyDtoDAsync", self.second, self.buffer),
         }[direction]
-        make = partial(partial, getattr(self._api, name), to, source)
-        return Submission(make(size, self.stream), make(0, self.stream), f"copy {direction}")
+        call = partial(getattr(self._api, name), to, source, size, self.stream)
+        # An address, a number, a size, a stream: a memset has the same arguments, and can be turned down.
+        return Submission(call, self._misaligned(), "memory")
 
     @override
     def question(self) -> tuple[Call, Call]:

@@ -25,15 +25,13 @@ class Submission:
 
     Attributes:
         call: the call that is measured.
-        bare: the same call, its arguments of the same types, that the driver turns down or finishes at once.
+        bare: a call with arguments of the same types that the driver turns down: nothing is submitted.
         shape: submissions of one shape share `bare`; it is measured once for all of them.
-        refused: the driver turns `bare` down, which has a cost of its own.
     """
 
     call: Call
     bare: Call
     shape: str
-    refused: bool = False
 
 
 class Device(Protocol):

@@ -12,9 +12,7 @@ from cctrace.collectors.calibrate.sampling import Clock, Effort, Probe, Quantity
 from cctrace.collectors.calibrate.timing import Timer, timer
 
 BARE: Final = "bare"
-"""In the place of a cause: what calling the driver from Python costs, by shape of the submission."""
-REFUSED: Final = "refused"
-"""The same of a call that the driver turns down."""
+"""In the place of a cause: what a call that the driver turns down costs, by shape of the submission."""
 QUESTION: Final = "question"
 """The same question `answered` and `refused`: the difference is what turning down costs by itself."""
 BEHIND: Final = "behind"
@@ -52,13 +50,12 @@ def probes(device: Device, effort: Effort, clock: Clock) -> list[Probe]:
     found = [Probe(partial(_submission, made, effort, *kind), kind[1].shape) for kind in kinds]
     found.append(_synchronization(made, device.synchronize(), effort))
     shapes = {submission.shape: submission for _, submission, _ in kinds}
+    shapes["synchronize"] = device.synchronize()
     for size in sizes(SMALL_BYTES, MAX_COPY_BYTES, effort.size_step):
         for path, direction, memory in PATHS:
             submission = device.copy(direction, memory, size)
-            shapes[submission.shape] = submission
             turn = partial(_copy, made, effort, path, size, submission.call)
             found.append(Probe(turn, submission.shape))
-    shapes["synchronize"] = device.synchronize()
     found += [Probe(partial(_bare, made, effort, submission)) for submission in shapes.values()]
     found.append(Probe(partial(_question, made, effort, *device.question())))
     found += [Probe(partial(_allocation, made, effort, device, size)) for size in HOST_ALLOCATIONS]
@@ -108,8 +105,10 @@ def _copy(made: Timer, effort: Effort, path: str, size: int, call: Call) -> Samp
 
 
 def _bare(made: Timer, effort: Effort, submission: Submission) -> Samples:
-    quantity = Quantity(REFUSED if submission.refused else BARE, submission.shape)
-    return {quantity: [made.bare(submission.bare, BURST) for _ in range(effort.bursts)]}
+    if not made.turned_down(submission.bare):
+        return {}
+    samples = [made.bare(submission.bare, BURST) for _ in range(effort.bursts)]
+    return {Quantity(BARE, submission.shape): samples}
 
 
 def _question(made: Timer, effort: Effort, answered: Call, refused: Call) -> Samples:

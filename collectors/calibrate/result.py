@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from cctrace.collectors.calibrate.probes import BARE, BEHIND, BLOCKED_SHARE, BUSY_US, QUESTION, REFUSED
+from cctrace.collectors.calibrate.probes import BARE, BEHIND, BLOCKED_SHARE, BUSY_US, QUESTION
 from cctrace.collectors.calibrate.sampling import Quantity, Samples, Spread, spread
 from cctrace.collectors.environment.snapshot import Snapshot
 
@@ -18,7 +18,7 @@ STATES: Final[Mapping[str, CcState]] = MappingProxyType(
 )
 
 _NS_PER_US: Final = 1e3
-_NO_CAUSE: Final = (BARE, BEHIND, QUESTION, REFUSED)
+_NO_CAUSE: Final = (BARE, BEHIND, QUESTION)
 """What is measured for the sake of other quantities."""
 
 
@@ -98,27 +98,29 @@ class Calibration:
     def bindings(self) -> dict[str, float]:
         """Returns shape of a submission → microseconds that calling it from Python costs.
 
-        A call that the driver turns down also costs the turning down. How much is known from one question
-        that was asked both ways; what is left is too large by at most the work of answering, some 0.1 µs.
+        It is the time of a call that the driver turns down, less what turning down costs, which is known from
+        one question that was asked both ways. What is left is too large by at most the work of answering,
+        some 0.1 µs.
         """
         refusal = max(0.0, self._median(QUESTION, "refused") - self._median(QUESTION, "answered"))
-        found = {}
-        for quantity in self.samples:
-            if quantity.cause == BARE:
-                found[quantity.key] = self._median(*quantity[:2])
-            elif quantity.cause == REFUSED:
-                found[quantity.key] = max(0.0, self._median(*quantity[:2]) - refusal)
-        return found
+        return {
+            quantity.key: max(0.0, self._median(*quantity[:2]) - refusal)
+            for quantity in self.samples
+            if quantity.cause == BARE
+        }
 
     def measured(self) -> dict[Quantity, Measured]:
         """Returns everything that has a place in a profile, in the order of cause, key and size."""
         bindings = self.bindings()
+        # The driver has accepted what it should turn down: all that is known is that no call costs less.
+        least = min(bindings.values(), default=0.0)
         found = {}
         for quantity in sorted(self.samples, key=lambda one: (one.cause, one.key, one.bytes or 0)):
             if quantity.cause not in _NO_CAUSE:
                 samples = self.samples[quantity]
                 raw = spread(samples)
-                binding = bindings.get(self.shapes.get(quantity, ""), 0.0)
+                shape = self.shapes.get(quantity)
+                binding = 0.0 if shape is None else bindings.get(shape, least)
                 found[quantity] = Measured(raw.less(binding), raw, binding, len(samples))
         return found
 

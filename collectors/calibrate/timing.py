@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from cctrace.collectors.calibrate.interface import Call, Device
 from cctrace.collectors.calibrate.sampling import Clock
+from cctrace.errors import CctraceError
 
 LEAD: Final = 2
 """Calls before a burst that do not count: the first submission to an idle stream is another measurement."""
@@ -47,6 +48,15 @@ class Timer:
         results.append(self.wait())
         self.device.check(results)
         return (end - begin) / calls
+
+    def turned_down(self, call: Call) -> bool:
+        """Returns whether the driver refuses a call."""
+        self.device.activate()
+        try:
+            self.device.check([call()])
+        except CctraceError:
+            return True
+        return False
 
     def bare(self, call: Call, calls: int) -> float:
         """Returns nanoseconds per call of one that may be turned down."""

@@ -55,6 +55,13 @@ def test_a_refusal_that_costs_nothing_leaves_the_binding() -> None:
     assert one.us.value == pytest.approx(costs.kernel, abs=1e-3)
 
 
+def test_a_driver_that_accepts_what_it_should_refuse() -> None:
+    found = measure(FakeMachine(replace(OFF, lenient=True)))
+    assert "memory" not in found.bindings()
+    one = found.measured()[Quantity("launch", "memset_us")]
+    assert one.us.value == close(OFF.memset)
+
+
 def test_copies_are_timed_to_their_end() -> None:
     table = measured_profile(OFF, "off").pcie.h2d_us
     assert isinstance(table, SizeTable)

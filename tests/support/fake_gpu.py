@@ -64,6 +64,7 @@ class Costs:
     pinned_blocks: bool = False
     pinned_reported: bool = True
     register_error: int = 0
+    lenient: bool = False
 
 
 OFF = Costs()
@@ -120,9 +121,8 @@ class FakeDevice(Device):
         self._host(self.costs.refusal)
         return REFUSED
 
-    def _nothing(self) -> object:
-        self._host(0.0)
-        return SUCCESS
+    def _refuse_memory(self) -> object:
+        return self._submit("memset", self.costs.memset, 1.0) if self.costs.lenient else self._refuse()
 
     @override
     def activate(self) -> None:
@@ -137,22 +137,22 @@ class FakeDevice(Device):
     @override
     def kernel(self) -> Submission:
         call = partial(self._submit, "kernel", self.costs.kernel, self.costs.node_on_gpu)
-        return Submission(call, self._refuse, "kernel", refused=True)
+        return Submission(call, self._refuse, "kernel")
 
     @override
     def graph(self, nodes: int) -> Submission:
         call = partial(self._submit, "graph", self.costs.graph, nodes * self.costs.node_on_gpu)
-        return Submission(call, self._refuse, "graph", refused=True)
+        return Submission(call, self._refuse, "graph")
 
     @override
     def memset(self) -> Submission:
         call = partial(self._submit, "memset", self.costs.memset, self.costs.node_on_gpu)
-        return Submission(call, self._nothing, "memset")
+        return Submission(call, self._refuse_memory, "memory")
 
     @override
     def event(self) -> Submission:
         call = partial(self._submit, "event", self.costs.event, 0.1)
-        return Submission(call, self._refuse, "event", refused=True)
+        return Submission(call, self._refuse, "event")
 
     def _wait(self) -> object:
         # Looking once more costs the same, whether or not there was something to wait for.
@@ -163,12 +163,12 @@ class FakeDevice(Device):
 
     @override
     def synchronize(self) -> Submission:
-        return Submission(self._wait, self._refuse, "synchronize", refused=True)
+        return Submission(self._wait, self._refuse, "synchronize")
 
     @override
     def copy(self, direction: Direction, memory: Memory, size: int) -> Submission:
         call = partial(self._copy, direction, memory, size)
-        return Submission(call, self._nothing, f"copy {direction}")
+        return Submission(call, self._refuse_memory, "memory")
 
     def _copy(self, direction: Direction, memory: Memory, size: int) -> object:
         costs = self.costs
