@@ -1,8 +1,8 @@
 """Rounds on demand: a driver keeps several programs ready and lets one work at a time.
 
 When it is ready, the program prints `{"ready": true}`. Each line on its standard input then runs one round,
-which is answered by one line of JSON; the end of the input ends the program. A line that is a JSON object changes
-options for its round, if the program knows any that can be changed: `{"host_work_us": 800}`.
+which is answered by one line of JSON; the end of the input ends the program. A line that is a JSON object
+changes options for its round, if the program knows any that can be changed: `{"host_work_us": 800}`.
 """
 
 from __future__ import annotations

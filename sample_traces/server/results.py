@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 import statistics
 import time
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -113,6 +115,11 @@ def step_times(steps: Sequence[Step]) -> dict[str, Any]:
         "median_step_ms": median(s.duration for s in steps) * 1e3 if steps else None,
         "median_host_ms": median(s.duration - s.waited for s in steps) * 1e3 if steps else None,
     }
+
+
+def checksum(answers: Sequence[Sequence[int]]) -> str:
+    """Of all tokens, in the order of the requests: equal if two runs gave the same answers."""
+    return f"{zlib.crc32(json.dumps([list(tokens) for tokens in answers]).encode()):08x}"
 
 
 def detail(records: Sequence[Record]) -> dict[str, Any]:
