@@ -137,5 +137,6 @@ class Gpu:
 
 
 def _text(value: bytes | str) -> str:
-    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-    return text.rstrip("\0")
+    # Some versions of the bindings return their whole buffer, and what follows the end of the text is anything.
+    raw = value if isinstance(value, bytes) else value.encode()
+    return raw.partition(b"\0")[0].decode("utf-8", "replace")

@@ -73,12 +73,17 @@ def cuDeviceGetAttribute(name, device):
     return (OK, {"major": 9, "minor": 0, "sms": 132, **CONFIG["gpus"][device]}[name])
 
 
+def _buffer(length, text):
+    """As cuda-bindings 13 does: all of the buffer, with what lay there before behind the text."""
+    return (text.encode() + b"\0").ljust(length, b"\xe5")
+
+
 def cuDeviceGetPCIBusId(length, device):
-    return (OK, CONFIG["gpus"][device]["bus"].encode() + b"\0")
+    return (OK, _buffer(length, CONFIG["gpus"][device]["bus"]))
 
 
 def cuDeviceGetName(length, device):
-    return (OK, b"Fake H200\0\0\0")
+    return (OK, _buffer(length, "Fake H200"))
 
 
 def cuDevicePrimaryCtxRetain(device):
