@@ -80,7 +80,8 @@ def command_of(args: argparse.Namespace, arm: str, trace: Path) -> list[str]:
     if arm == PROFILED:
         return [*command, "--profiler"]
     if arm == RECORDED:
-        return [*args.cctrace, "record", "-o", str(trace), "--force", *args.record_options, "--", *command]
+        own = ["-o", str(trace), "--no-state-check", "--force"]  # several recorders start at once
+        return [*args.cctrace, "record", *own, *args.record_options, "--", *command]
     return command
 
 

@@ -162,16 +162,19 @@ def order(programs: Sequence[Program], rounds: int, rng: random.Random) -> Itera
 
 
 @contextlib.contextmanager
-def alive(jobs: Sequence[Job], timeout: float) -> Iterator[list[Program]]:
+def alive(jobs: Sequence[Job], timeout: float, pause: float = 0.0) -> Iterator[list[Program]]:
     """Processes that are ready; they are ended after use, and killed after a failure.
+
+    They start together, or `pause` seconds after each other.
 
     Raises:
         MeasurementError: one cannot be started, ends early or badly, or takes longer than `timeout` seconds.
     """
     programs: list[Program] = []
     try:
-        for job in jobs:
-            programs.append(Program.start(job, timeout))  # noqa: PERF401 - those started are ended
+        for number, job in enumerate(jobs):
+            time.sleep(pause if number else 0.0)
+            programs.append(Program.start(job, timeout))
         for program in programs:
             program.answer()
         yield programs

@@ -26,6 +26,9 @@ WORK: Final = "work"
 """The rounds that count."""
 IDLE: Final = "idle"
 """The same without host work, for scenarios with a host share: a step is then the GPU's time."""
+PARALLEL_PAUSE_S: Final = 2.0
+"""Between the starts of programs that use several GPUs: a collective runs only while both of its processes
+have their GPU, which is rare as long as many processes warm up at once."""
 PROBES: Final = 2
 """Rounds without host work from which the host work is found."""
 
@@ -72,7 +75,8 @@ def run(scenario: Scenario, setup: Setup) -> dict[str, Any]:
             for index in range(scenario.processes)
             for arm in scenario.arms
         ]
-        with alive(jobs, setup.timeout) as programs, moved(programs, setup.work_cpus):
+        pause = PARALLEL_PAUSE_S if scenario.gpus > 1 else 0.0
+        with alive(jobs, setup.timeout, pause) as programs, moved(programs, setup.work_cpus):
             rounds = _rounds(scenario, programs, random.Random(setup.seed))
         arms: dict[str, list[dict[str, Any]]] = {arm: [] for arm in scenario.arms}
         for job in jobs:
@@ -103,8 +107,9 @@ def _job(scenario: Scenario, setup: Setup, arm: str, index: int, folder: Path) -
     command = [setup.python, str(SAMPLES / script), *words, "--on-demand"]
     if arm != BARE:
         trace = _trace(folder, arm, index)
-        # No counters: the samples of so many recorders would disturb the one program that works.
-        own = ["--gpu", setup.gpu, "--counters-hz", "0", "--label", f"{scenario.name} {arm}"]
+        # So many recorders at once would disturb each other's check, and by their samples the program at work.
+        own = ["--gpu", setup.gpu, "--no-state-check", "--counters-hz", "0"]
+        own += ["--label", f"{scenario.name} {arm}"]
         command = [*setup.cctrace, "record", "-o", str(trace), *own, *record_options(arm), "--", *command]
     return Job(arm, index, command, folder / f"{arm}-{index}.log")
 

@@ -176,7 +176,7 @@ def _parallel(execution: str) -> Scenario:
         TWO_GPUS,
         checks=("nvlink", "zero"),
         rounds=4,
-        seconds=50,
+        seconds=60,
         gpus=2,
         keep=(ZERO, "nvlink"),
         smoke=execution == "graph",

@@ -70,6 +70,8 @@ def join(rank: int, size: int, device: torch.device, store: Path) -> Group:
     gpu = device.type == "cuda"
     if gpu:
         torch.cuda.set_device(device)
+    else:  # the ranks share the cores
+        torch.set_num_threads(max(1, torch.get_num_threads() // size))
     dist.init_process_group(
         "nccl" if gpu else "gloo",
         init_method=f"file://{store}",
