@@ -107,7 +107,7 @@ def _job(scenario: Scenario, setup: Setup, arm: str, index: int, folder: Path) -
     command = [setup.python, str(SAMPLES / script), *words, "--on-demand"]
     if arm != BARE:
         trace = _trace(folder, arm, index)
-        # So many recorders at once would disturb each other's check, and by their samples the program at work.
+        # So many recorders would disturb each other's check, and by their samples the program at work.
         own = ["--gpu", setup.gpu, "--no-state-check", "--counters-hz", "0"]
         own += ["--label", f"{scenario.name} {arm}"]
         command = [*setup.cctrace, "record", "-o", str(trace), *own, *record_options(arm), "--", *command]
