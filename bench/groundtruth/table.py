@@ -57,7 +57,7 @@ def about(results: Sequence[Result]) -> str:
     where = f"{', '.join(gpus)}, driver {', '.join(drivers)}" if gpus else "no GPU"
     when = "–".join(dict.fromkeys((dates[0], dates[-1])))
     return (
-        f"{where}; {when}. Median over processes (min–max); a process counts with the median of its rounds; "
+        f"{where}; {when}. Median over processes (lowest to highest); a process counts with the median of its rounds; "
         "arms took turns in random order."
     )
 
@@ -157,7 +157,7 @@ def _toll(result: Result, arm: str) -> str:
 def _loss(result: Result, arm: str) -> str:
     if "output_throughput" not in result["scenario"]["fields"]:
         return ""
-    return f"{1 - statistics.median(ratios(result, arm, 'output_throughput')):.1%}"
+    return f"{100 * (1 - statistics.median(ratios(result, arm, 'output_throughput'))):.1f} %"
 
 
 def _expected(check: Check) -> str:
@@ -172,7 +172,7 @@ def _spread(values: Sequence[float], unit: str) -> str:
     if not values:
         return ""
     middle = f"{_number(statistics.median(values))} {unit}".rstrip()
-    return f"{middle} ({min(values):.4g}–{max(values):.4g})" if len(values) > 1 else middle
+    return f"{middle} ({min(values):.4g} to {max(values):.4g})" if len(values) > 1 else middle
 
 
 def _number(value: float) -> str:
@@ -182,7 +182,7 @@ def _number(value: float) -> str:
 def _deviation(check: Check) -> str:
     if not isinstance(check.expected, float) or not check.expected or check.measured is None:
         return ""
-    return f"{check.measured / check.expected - 1:+.1%}"
+    return f"{100 * (check.measured / check.expected - 1):+.1f} %"
 
 
 def main() -> int:

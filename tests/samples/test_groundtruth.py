@@ -207,7 +207,7 @@ def test_lost_overlap_turns_the_longer_into_the_sum() -> None:
     before, after, loss = expectations.checks_of(found)
     assert (before.expected, after.expected) == (2.0, 3.0)
     assert "H = 0.50 G" in before.what
-    assert loss.measured == pytest.approx(1 - 2 / 3.05)
+    assert loss.measured == pytest.approx(100 - 200 / 3.05)
     assert [c.passed for c in (before, after, loss)] == [True, True, True]
     missed = expectations.checks_of(result({ZERO: served(2.1), "overlap": served(2.2)}, ["overlap"]))
     assert [c.passed for c in missed] == [False, False, False]
@@ -265,8 +265,8 @@ def test_tables_name_the_missed_bar() -> None:
     bad = result({"plain": steps(10, 11, 12), ZERO: steps(13, 13, 13)}, ["zero"])
     bad["scenario"]["name"] = "zero-host-bound"
     text = table.tables([good, bad])
-    assert "| launch: growth of the step = submissions × toll | 2217 µs | 2217 µs (2217–2217)" in text
-    assert "| ± 3% | yes |" in text
+    assert "| launch: growth of the step = submissions × toll | 2217 µs | 2217 µs (2217 to 2217)" in text
+    assert "| ± 3 % | yes |" in text
     assert "| inside | **no** |" in text
     assert "1 of 1 comparisons of arm and cause are exact (54,300 charged rows)" in text
     assert "launch 18,100 × 12.25 µs" in text
