@@ -57,8 +57,8 @@ def about(results: Sequence[Result]) -> str:
     where = f"{', '.join(gpus)}, driver {', '.join(drivers)}" if gpus else "no GPU"
     when = "–".join(dict.fromkeys((dates[0], dates[-1])))
     return (
-        f"{where}; {when}. Median over processes (lowest to highest); a process counts with the median of its "
-        "rounds; arms took turns in random order."
+        f"{where}; {when}. Median over processes (lowest to highest); a process counts with the median of "
+        "its rounds; arms took turns in random order."
     )
 
 
