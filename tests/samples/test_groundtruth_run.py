@@ -15,7 +15,7 @@ pytest.importorskip("numpy")
 
 import turns
 from groundtruth import expectations, measuring, run, table
-from groundtruth.scenarios import SCENARIOS, ZERO, Scenario
+from groundtruth.scenarios import SCENARIOS, ZERO, Scenario, smoke
 
 FOLDER = Path(table.__file__).parent
 
@@ -164,6 +164,13 @@ def test_list_and_smoke_choose_from_the_table() -> None:
     assert "1 × 2 processes" in quick
     chosen = run.chosen(run.arguments(["--output", "x", "--only", "zero-*", "--processes", "7"]))
     assert [(s.name, s.processes) for s in chosen] == [("zero-graph", 7), ("zero-host-bound", 7)]
+
+
+def test_quick_runs_have_the_arm_that_others_are_compared_with() -> None:
+    for scenario in (s for s in SCENARIOS if s.smoke):
+        quick = smoke(scenario)
+        assert quick.arms == (ZERO, scenario.arms[-1])
+        assert not quick.checks
 
 
 def test_results_are_plain_json(tmp_path: Path) -> None:
