@@ -86,9 +86,9 @@ def _show_launch(out: Console, here: Profile, platform: Profile) -> None:
         idle = here.entries("launch").get(key.replace("_us", "_isolated_us"))
         if isinstance(entry, Entry):
             other = published(platform, "launch", key)
-            alone = _us(idle.value) if isinstance(idle, Entry) else _DASH
+            alone = _time(idle) if isinstance(idle, Entry) else _DASH
             theirs = [_us(other.off), _us(other.on), _us(other.toll)]
-            rows.append([name, _us(entry.value), _span(entry), alone, *theirs])
+            rows.append([name, _time(entry), _span(entry), alone, *theirs])
     if rows:
         section(out, "Submissions, µs a call")
         columns = ("back to back", "here", "p10–p90", "GPU idle", "off", "on", "toll")
@@ -111,7 +111,8 @@ def _show_copies(out: Console, title: str, here: Profile, platform: Profile, pat
     section(out, f"{title}, from the call to the end")
     columns = ("", "H2D µs", "GB/s", "call", "toll", "D2H µs", "GB/s", "call", "toll")
     out.print(table(columns, rows, numbers_from=0))
-    line(out, f"{_BLOCKS} the call blocks: it returns when the copy is done.", style=FAINT_STYLE)
+    if any(any(blocking(here, path).values()) for path in paths):
+        line(out, f"{_BLOCKS} the call blocks: it returns when the copy is done.", style=FAINT_STYLE)
 
 
 def _copy_cells(here: Profile, path: str, size: int) -> list[str]:
@@ -120,9 +121,9 @@ def _copy_cells(here: Profile, path: str, size: int) -> list[str]:
     if not isinstance(whole, SizeTable) or size not in whole.bytes:
         return [_DASH] * 3
     us = node(whole, size)
-    taken = _us(node(call, size).value) if isinstance(call, SizeTable) else _DASH
+    taken = _time(node(call, size)) if isinstance(call, SizeTable) else _DASH
     mark = _BLOCKS if blocking(here, path).get(size) else " "
-    return [_us(us.value), _rate(rate(us, size).value), f"{taken} {mark}"]
+    return [_time(us), _rate(rate(us, size).value), f"{taken} {mark}"]
 
 
 def _show_rest(out: Console, here: Profile, platform: Profile) -> None:
@@ -134,7 +135,7 @@ def _show_rest(out: Console, here: Profile, platform: Profile) -> None:
             for size in found.bytes:
                 us = node(found, size)
                 toll = published(platform, "pcie", f"{key}_us", size).toll
-                rows.append([f"{name}, {_size(size)}", _us(us.value), _span(us), _us(toll)])
+                rows.append([f"{name}, {_size(size)}", _time(us), _span(us), _us(toll)])
     if rows:
         section(out, "Copies inside the device, allocations, µs")
         out.print(table(("", "here", "p10–p90", "toll"), rows))
@@ -155,7 +156,7 @@ def _show_transfers(out: Console, here: Profile, platform: Profile) -> None:
             size = found.bytes[-1]
             speed = rate(node(found, size), size, bus_share(key, ranks))
             factor = published(platform, "nvlink", factors.get(key, "")).toll
-            least = f"{_us(found.value[0])} µs" if len(found.bytes) > 1 else _DASH
+            least = f"{_time(node(found, found.bytes[0]))} µs" if len(found.bytes) > 1 else _DASH
             times = f"{factor:.3f}" if factor else _DASH
             rows.append([name, _size(size), _rate(speed.value), _span(speed), least, times])
     latency = here.nvlink.peer_latency_us
@@ -166,7 +167,7 @@ def _show_transfers(out: Console, here: Profile, platform: Profile) -> None:
     if latency is not None:
         toll = published(platform, "nvlink", "peer_latency_us").toll
         more = f"; {platform.name} adds {_us(toll)} µs" if toll is not None else ""
-        line(out, f"Small P2P write: {_us(latency.value)} µs ({_span(latency)}){more}.")
+        line(out, f"Small P2P write: {_time(latency)} µs ({_span(latency)}){more}.")
 
 
 def _show_rules(out: Console, here: Profile) -> None:
@@ -185,7 +186,7 @@ def _show_launch_lines(out: Console, title: str, lines: Sequence[Line]) -> None:
         return
     rows = []
     for one in lines:
-        both = [_us(one.off.value), _us(one.on.value)]
+        both = [_time(one.off), _time(one.on)]
         changes = [_signed(one.difference), _times(one), _doubt(one)]
         rows.append([one.name.removesuffix(_IDLE), *both, *changes])
     section(out, f"{title}, µs a call")
@@ -199,7 +200,7 @@ def _show_copy_lines(out: Console, lines: Sequence[Line]) -> None:
         for one in lines:
             if one.name == name and one.bytes is not None:
                 speeds = [_speed(one, us) for us in (one.off, one.on)]
-                times = [_us(one.off.value), _us(one.on.value)]
+                times = [_time(one.off), _time(one.on)]
                 changes = [_signed(one.difference), _times(one), _doubt(one)]
                 rows.append([_size(one.bytes), *times, *speeds, *changes])
         columns = ("", "off µs", "on µs", "off GB/s", "on GB/s", "on − off µs", "on ÷ off", "")
@@ -218,7 +219,7 @@ def _show_transfer_lines(out: Console, lines: Sequence[Line]) -> None:
         out.print(table(("metric", "size", "on", "off", "1 − on ÷ off", ""), rows))
     for one in lines:
         if one.unit == "µs":
-            change = f"{_us(one.off.value)} → {_us(one.on.value)} µs ({_signed(one.difference)} µs)"
+            change = f"{_time(one.off)} → {_time(one.on)} µs ({_signed(one.difference)} µs)"
             line(out, f"Median latency of a {one.name}: {change}.")
 
 
@@ -249,7 +250,14 @@ def _rate(speed: float) -> str:
     return f"{speed:.1f}" if speed >= 10 else f"{speed:.2f}" if speed >= 0.1 else f"{speed:.3f}"
 
 
+def _time(one: Range | Entry) -> str:
+    """Microseconds; of what cannot be told from nothing, what it is at most."""
+    return _us(one.value) if one.low else f"≤ {_us(one.high)}"
+
+
 def _span(one: Range | Entry) -> str:
+    if not one.low:
+        return _DASH
     return f"{_us(one.low)}–{_us(one.high)}"
 
 

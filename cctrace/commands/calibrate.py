@@ -144,10 +144,11 @@ def _show(found: Calibration, profile: Profile, platform: Profile) -> None:
     from cctrace.app.pipe import ending_with_its_reader  # noqa: PLC0415
     from cctrace.app.terminal import console  # noqa: PLC0415
 
-    bindings = ", ".join(f"{shape} {us:.2f}" for shape, us in sorted(found.bindings().items()))
+    least, most = found.binding()
     remarks = [
         *found.notes,
-        f"Taken off each call, µs, because it is the Python binding's: {bindings}; --json has the raw times.",
+        f"{least:.2f} to {most:.2f} µs were taken off each submission: what the same call from Python costs "
+        "when it does nothing. --json has the raw times.",
     ]
     with ending_with_its_reader():
         show_calibration(console(), profile, platform, remarks)

@@ -18,7 +18,16 @@ from typing import Any, Final, Protocol
 
 from cctrace.collectors.calibrate import nccl
 from cctrace.collectors.calibrate.driver import CudaDevice, Driver
-from cctrace.collectors.calibrate.sampling import Clock, Effort, Probe, Quantity, Samples, collect, sizes
+from cctrace.collectors.calibrate.sampling import (
+    Clock,
+    Effort,
+    Probe,
+    Quantity,
+    Samples,
+    Turn,
+    collect,
+    sizes,
+)
 from cctrace.collectors.calibrate.timing import no_collector
 from cctrace.errors import CctraceError
 
@@ -140,20 +149,20 @@ def probes(collectives: Collectives, effort: Effort, clock: Clock) -> list[Probe
     row are timed and the difference taken, so that neither submission nor wait is in it.
     """
     kinds = (("all_reduce_us", collectives.all_reduce), ("all_to_all_us", collectives.all_to_all))
-    found = []
+    found: list[Probe] = []
     for size in sizes(SMALLEST_BYTES, LARGEST_BYTES, effort.size_step):
         for key, submit in kinds:
             quantity = Quantity("nvlink", key, size)
             for _ in range(WARM_UPS):
                 submit(size)
             collectives.wait()
-            found.append(Probe(partial(_turn, collectives, effort, clock, quantity, partial(submit, size))))
+            found.append(partial(_turn, collectives, effort, clock, quantity, partial(submit, size)))
     return found
 
 
 def _turn(
     collectives: Collectives, effort: Effort, clock: Clock, quantity: Quantity, submit: Callable[[], None]
-) -> Samples:
+) -> Turn:
     def timed(times: int) -> int:
         begin = clock()
         for _ in range(times):
@@ -167,7 +176,7 @@ def _turn(
             single = timed(1)
             large = quantity.bytes is not None and quantity.bytes >= LARGE_BYTES
             samples.append(max(0, timed(1 + MORE) - single) / MORE if large else single)
-    return {quantity: samples}
+    return Turn({quantity: samples})
 
 
 class _NcclCollectives:

@@ -1,4 +1,7 @@
-"""The CUDA driver through cuda.bindings: a thin layer that checks each result and measures nothing."""
+"""The CUDA driver: a thin layer that checks each result and measures nothing.
+
+What is timed goes through `calls`, everything else through cuda.bindings.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,14 @@ import contextlib
 import ctypes
 import importlib
 import mmap
-from collections.abc import Callable, Iterable
-from functools import cached_property, partial
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any, Final, TypeVar
 
 from typing_extensions import override
 
 from cctrace.collectors.calibrate import kernels
+from cctrace.collectors.calibrate.calls import LIBRARY, TimedCalls, kernel_parameters
 from cctrace.collectors.calibrate.interface import Call, Device, Direction, Memory, Submission, Transfer
 from cctrace.errors import CctraceError, UnusableInputError
 
@@ -61,16 +65,17 @@ class Driver:
                 "`pip install cuda-python` brings it"
             ) from error
         try:
-            code = int(self.api.cuInit(0)[0])
-        except Exception as error:  # the binding says in its own ways that there is no libcuda
-            raise UnusableInputError("there is no NVIDIA driver here: libcuda.so.1 is not found") from error
+            self.timed = TimedCalls()
+        except OSError as error:
+            raise UnusableInputError(f"there is no NVIDIA driver here: {LIBRARY} is not found") from error
+        code = self.code("cuInit", 0)
         if code == _NOT_READY:
             raise UnusableInputError(
                 "the GPUs do not accept work (CUDA error 802); `nvidia-smi conf-compute -srs 1` "
                 "after attestation"
             )
         if code != _NO_DEVICE:
-            self.check([(code,)], "cuInit")
+            self.check([code], "cuInit")
         self.count: int = 0 if code == _NO_DEVICE else self.do("cuDeviceGetCount")
         if self.count == 0:
             raise UnusableInputError("the driver sees no GPU (is CUDA_VISIBLE_DEVICES set?)")
@@ -88,13 +93,12 @@ class Driver:
             DriverError: it fails.
         """
         result = getattr(self.api, name)(*arguments)
-        self.check([result], name)
+        self.check([int(result[0])], name)
         return result[1] if len(result) > 1 else None
 
-    def check(self, results: Iterable[Any], name: str = "a call") -> None:
-        """Raises `DriverError` if one of the results, as the binding returns them, is no success."""
-        for result in results:
-            code = int(result[0])
+    def check(self, codes: Iterable[int], name: str = "a call") -> None:
+        """Raises `DriverError` if one of the codes is no success."""
+        for code in codes:
             if code:
                 raise DriverError(f"the CUDA driver refused {name}: {self._error_name(code)} ({code})")
 
@@ -121,6 +125,7 @@ class CudaDevice(Device):
     def __init__(self, driver: Driver, index: int, buffer_bytes: int = MAX_COPY_BYTES) -> None:
         self._driver = driver
         self._api = driver.api
+        self._bind = driver.timed.bind
         self.index = index
         self._bytes = buffer_bytes
         self._undo = contextlib.ExitStack()
@@ -174,77 +179,53 @@ class CudaDevice(Device):
         self._driver.do("cuCtxSetCurrent", self.context)
 
     @override
-    def check(self, results: Iterable[object]) -> None:
-        self._driver.check(results)
+    def check(self, codes: Iterable[int]) -> None:
+        self._driver.check(codes)
 
     @override
     def kernel(self) -> Submission:
-        call = self._launch(self._kernels[kernels.NOTHING])
-        return Submission(call, self._launch(self._api.CUfunction(0)), "kernel")
+        return self._launch(self._kernels[kernels.NOTHING])
 
     @override
     def graph(self, nodes: int) -> Submission:
-        launch = self._launch(self._kernels[kernels.NOTHING])
-        call = self._replay(lambda: [launch() for _ in range(nodes)])
-        bare = partial(self._api.cuGraphLaunch, self._api.CUgraphExec(0), self.stream)
-        return Submission(call, bare, "graph")
+        launch = self.kernel().call
+        return self._replay(lambda: [launch() for _ in range(nodes)])
 
     @override
     def memset(self) -> Submission:
-        call = partial(self._api.cuMemsetD8Async, self.buffer, 0, SMALL_BYTES, self.stream)
-        return Submission(call, self._misaligned(), "memory")
-
-    def _misaligned(self) -> Call:
-        """A memset of two bytes at an odd address: the driver refuses it, and no harm is done if not."""
-        odd = self._api.CUdeviceptr(int(self.buffer) + 1)
-        return partial(self._api.cuMemsetD16Async, odd, 0, 1, self.stream)
+        return self._bind("cuMemsetD8Async", self.buffer, 0, SMALL_BYTES, self.stream)
 
     @override
     def event(self) -> Submission:
-        call = partial(self._api.cuEventRecord, self._event, self.stream)
-        bare = partial(self._api.cuEventRecord, self._api.CUevent(0), self.stream)
-        return Submission(call, bare, "event")
+        return self._bind("cuEventRecord", self._event, self.stream)
 
     @override
     def synchronize(self) -> Submission:
-        call = partial(self._api.cuStreamSynchronize, self.stream)
-        # The null stream is a stream: waiting for no event is the nearest call that is turned down.
-        bare = partial(self._api.cuEventSynchronize, self._api.CUevent(0))
-        return Submission(call, bare, "synchronize")
+        return self._bind("cuStreamSynchronize", self.stream)
 
     @override
     def copy(self, direction: Direction, memory: Memory, size: int) -> Submission:
         self.activate()
         host = self._pinned if memory == "pinned" else self._pageable.address
         name, to, source = {
-            "h2d": ("cuMemcpyHtoDAsync", self.buffer, host),
-            "d2h": ("cuMemcpyDtoHAsync", host, self.buffer),
-            "d2d": ("cuMemcpyDtoDAsync", self.second, self.buffer),
+            "h2d": ("cuMemcpyHtoDAsync_v2", self.buffer, host),
+            "d2h": ("cuMemcpyDtoHAsync_v2", host, self.buffer),
+            "d2d": ("cuMemcpyDtoDAsync_v2", self.second, self.buffer),
         }[direction]
-        call = partial(getattr(self._api, name), to, source, size, self.stream)
-        # An address, a number, a size, a stream: a memset has the same arguments, and can be turned down.
-        return Submission(call, self._misaligned(), "memory")
-
-    @override
-    def question(self) -> tuple[Call, Call]:
-        self._driver.do("cuEventRecord", self._event, self.stream)
-        self._driver.do("cuStreamSynchronize", self.stream)
-        return (
-            partial(self._api.cuEventQuery, self._event),
-            partial(self._api.cuEventQuery, self._api.CUevent(0)),
-        )
+        return self._bind(name, to, source, size, self.stream)
 
     @override
     def occupy(self, us: float) -> Call:
-        return self._launch(self._kernels[kernels.WAIT], ((round(us * 1e3),), (ctypes.c_uint64,)))
+        return self._launch(self._kernels[kernels.WAIT], (round(us * 1e3),)).call
 
     @override
-    def host_allocation(self, size: int) -> tuple[Call, Callable[[object], None]]:
-        def free(result: Any) -> None:
-            self._driver.check([result], "cuMemHostAlloc")
-            self._driver.do("cuMemFreeHost", result[1])
+    def host_allocation(self, size: int) -> tuple[Submission, Callable[[], None]]:
+        address = ctypes.c_void_p()
 
-        return partial(self._api.cuMemHostAlloc, size, 0), free
+        def free() -> None:
+            self._driver.do("cuMemFreeHost", address.value)
+
+        return self._bind("cuMemHostAlloc", ctypes.byref(address), size, 0), free
 
     @override
     def pinned_reported_pinned(self) -> bool:
@@ -279,14 +260,13 @@ class CudaDevice(Device):
             one = self._kernel_read(far, size)
         else:
             to, source = (self.buffer, far) if how == "read" else (far, self.buffer)
-            one = partial(self._api.cuMemcpyAsync, to, source, size, self.stream)
-        return self._replay(lambda: [one() for _ in range(links)])
+            one = self._bind("cuMemcpyAsync", to, source, size, self.stream).call
+        return self._replay(lambda: [one() for _ in range(links)]).call
 
     def _kernel_read(self, far: Any, size: int) -> Call:
         values = (int(self.buffer), int(far), size // kernels.VECTOR_BYTES)
-        parameters = (values, (ctypes.c_uint64,) * len(values))
         blocks = self._device_attribute(_PROCESSORS) * _READ_BLOCKS_PER_PROCESSOR
-        return self._launch(self._kernels[kernels.READ], parameters, blocks, _READ_THREADS)
+        return self._launch(self._kernels[kernels.READ], values, blocks, _READ_THREADS).call
 
     def _open_to(self, other: Device) -> CudaDevice:
         if not isinstance(other, CudaDevice):
@@ -294,29 +274,31 @@ class CudaDevice(Device):
         self.activate()
         code = self._driver.code("cuCtxEnablePeerAccess", other.context, 0)
         if code != _PEER_ALREADY_ENABLED:
-            self._driver.check([(code,)], "cuCtxEnablePeerAccess")
+            self._driver.check([code], "cuCtxEnablePeerAccess")
         return other
 
     def _device_attribute(self, name: str) -> int:
         which = getattr(self._api.CUdevice_attribute, name)
         return int(self._driver.do("cuDeviceGetAttribute", which, self._device))
 
-    def _launch(self, function: object, parameters: object = 0, blocks: int = 1, threads: int = 1) -> Call:
-        return partial(
-            self._api.cuLaunchKernel, function, blocks, 1, 1, threads, 1, 1, 0, self.stream, parameters, 0
-        )
+    def _launch(
+        self, function: object, values: Sequence[int] = (), blocks: int = 1, threads: int = 1
+    ) -> Submission:
+        parameters = kernel_parameters(values) if values else 0
+        sizes = (blocks, 1, 1, threads, 1, 1, 0)
+        return self._bind("cuLaunchKernel", function, *sizes, self.stream, parameters, 0)
 
-    def _replay(self, submit: Callable[[], Iterable[object]]) -> Call:
+    def _replay(self, submit: Callable[[], Iterable[int]]) -> Submission:
         """Returns the launch of a graph that is captured from what `submit` submits."""
         do = self._driver.do
         self.activate()
         do("cuStreamBeginCapture", self.stream, getattr(self._api.CUstreamCaptureMode, _THREAD_LOCAL))
-        results = submit()
+        codes = submit()
         graph = do("cuStreamEndCapture", self.stream)
-        self._driver.check(results, "a call in a capture")
+        self._driver.check(codes, "a call in a capture")
         executable = self._make("cuGraphExecDestroy", do("cuGraphInstantiate", graph, 0))
         do("cuGraphDestroy", graph)
-        return partial(self._api.cuGraphLaunch, executable, self.stream)
+        return self._bind("cuGraphLaunch", executable, self.stream)
 
 
 class _Pages:

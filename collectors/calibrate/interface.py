@@ -1,7 +1,7 @@
 """What calibration needs of a GPU: a thin layer over the driver has it, and so has a test's stand-in.
 
 Hot calls are handed out ready to be called without arguments, so that nothing of ours runs between the clock
-and the driver's binding.
+and the driver.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-Call = Callable[[], object]
-"""A call of the driver with its arguments bound. What it returns goes to `Device.check`, after the clock."""
+Call = Callable[[], int]
+"""A call of the driver with its arguments bound. Its code goes to `Device.check`, after the clock."""
 
 Direction = Literal["h2d", "d2h", "d2d"]
 Memory = Literal["pinned", "pageable"]
@@ -21,17 +21,16 @@ Transfer = Literal["write", "read", "kernel read"]
 
 @dataclass(frozen=True)
 class Submission:
-    """A call of the driver and what calling it from Python costs by itself.
+    """A call of the driver, and what calling it from Python costs by itself.
 
     Attributes:
         call: the call that is measured.
-        bare: a call with arguments of the same types that the driver turns down: nothing is submitted.
-        shape: submissions of one shape share `bare`; it is measured once for all of them.
+        bare: the same arguments, handed in the same way to a function that does nothing. What it returns
+            means nothing.
     """
 
     call: Call
     bare: Call
-    shape: str
 
 
 class Device(Protocol):
@@ -48,7 +47,7 @@ class Device(Protocol):
     def activate(self) -> None:
         """Makes this GPU's context the current one of the calling thread."""
 
-    def check(self, results: Iterable[object]) -> None:
+    def check(self, codes: Iterable[int]) -> None:
         """Raises `DriverError` if a call did not succeed."""
 
     def kernel(self) -> Submission:
@@ -69,14 +68,11 @@ class Device(Protocol):
     def copy(self, direction: Direction, memory: Memory, size: int) -> Submission:
         """Asynchronous copy of `size` bytes; `memory` is that of the host's end."""
 
-    def question(self) -> tuple[Call, Call]:
-        """One question to the driver twice: one that it answers, one that it turns down."""
-
     def occupy(self, us: float) -> Call:
         """Launch of a kernel that keeps the stream busy for `us` microseconds."""
 
-    def host_allocation(self, size: int) -> tuple[Call, Callable[[object], None]]:
-        """Allocation of page-locked memory, and what frees the memory that a call of it returned."""
+    def host_allocation(self, size: int) -> tuple[Submission, Callable[[], None]]:
+        """Allocation of page-locked memory, and what frees the memory of the last one."""
 
     def pinned_reported_pinned(self) -> bool:
         """True if page-locked memory is reported as host memory, not as managed memory."""

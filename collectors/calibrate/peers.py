@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 from cctrace.collectors.calibrate.driver import MAX_COPY_BYTES, SMALL_BYTES
 from cctrace.collectors.calibrate.interface import Call, Device, Transfer
 from cctrace.collectors.calibrate.probes import LARGE_BYTES
-from cctrace.collectors.calibrate.sampling import Clock, Effort, Probe, Quantity, Samples, sizes
-from cctrace.collectors.calibrate.timing import Timer, timer
+from cctrace.collectors.calibrate.sampling import Clock, Effort, Probe, Quantity, Turn, sizes
+from cctrace.collectors.calibrate.timing import Timer
 
 MORE_SMALL: Final = 64
 """Transfers that the longer graph has more: a few microseconds each need many."""
@@ -45,8 +45,8 @@ def reachable(devices: Sequence[Device]) -> list[Device]:
 
 def peer_probes(first: Device, others: Sequence[Device], effort: Effort, clock: Clock) -> list[Probe]:
     """Returns what is measured between one GPU and others; the samples of all pairs go together."""
-    made = timer(first, clock)
-    found = []
+    made = Timer(first, clock)
+    found: list[Probe] = []
     for other in others:
         for size in sizes(SMALL_BYTES, MAX_COPY_BYTES, effort.size_step):
             more = MORE_SMALL if size < LARGE_BYTES else MORE_LARGE
@@ -56,13 +56,13 @@ def peer_probes(first: Device, others: Sequence[Device], effort: Effort, clock: 
                 quantities = [Quantity("nvlink", key, size)]
                 if size == SMALL_BYTES and how == "write":
                     quantities.append(Quantity("nvlink", "peer_latency_us"))
-                found.append(Probe(partial(_chains, made, effort, quantities, Chains(one, several, more))))
+                found.append(partial(_chains, made, effort, quantities, Chains(one, several, more)))
     return found
 
 
-def _chains(made: Timer, effort: Effort, quantities: Sequence[Quantity], chains: Chains) -> Samples:
+def _chains(made: Timer, effort: Effort, quantities: Sequence[Quantity], chains: Chains) -> Turn:
     samples = []
     for _ in range(max(2, effort.singles // 4)):
-        longer, shorter = made.single(chains.several).complete, made.single(chains.one).complete
+        longer, shorter = made.alone(chains.several).complete, made.alone(chains.one).complete
         samples.append(max(0.0, longer - shorter) / chains.more)
-    return dict.fromkeys(quantities, samples)
+    return Turn(dict.fromkeys(quantities, samples))

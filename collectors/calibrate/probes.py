@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from cctrace.collectors.calibrate.driver import MAX_COPY_BYTES, SMALL_BYTES
 from cctrace.collectors.calibrate.interface import Call, Device, Direction, Memory, Submission
-from cctrace.collectors.calibrate.sampling import Clock, Effort, Probe, Quantity, Samples, sizes
-from cctrace.collectors.calibrate.timing import Timer, timer
+from cctrace.collectors.calibrate.sampling import Clock, Effort, Probe, Quantity, Turn, sizes
+from cctrace.collectors.calibrate.timing import Both, Timer
 
-BARE: Final = "bare"
-"""In the place of a cause: what a call that the driver turns down costs, by shape of the submission."""
-QUESTION: Final = "question"
-"""The same question `answered` and `refused`: the difference is what turning down costs by itself."""
 BEHIND: Final = "behind"
-"""Time of a small copy's call while the GPU is busy for `BUSY_US`."""
+"""In the place of a cause: time of a small copy's call while the GPU is busy for `BUSY_US`."""
 
 BURST: Final = 32
 """Submissions back to back. The driver queues about 1000 before a launch must wait for the GPU."""
@@ -45,20 +41,14 @@ PATHS: Final[tuple[tuple[str, Direction, Memory], ...]] = (
 
 def probes(device: Device, effort: Effort, clock: Clock) -> list[Probe]:
     """Returns everything that is measured on one GPU."""
-    made = timer(device, clock)
-    kinds = _kinds(device)
-    found = [Probe(partial(_submission, made, effort, *kind), kind[1].shape) for kind in kinds]
-    found.append(_synchronization(made, device.synchronize(), effort))
-    shapes = {submission.shape: submission for _, submission, _ in kinds}
-    shapes["synchronize"] = device.synchronize()
+    made = Timer(device, clock)
+    found: list[Probe] = [partial(_submission, made, effort, *kind) for kind in _kinds(device)]
+    found.append(partial(_synchronization, made, effort, device.synchronize()))
     for size in sizes(SMALL_BYTES, MAX_COPY_BYTES, effort.size_step):
         for path, direction, memory in PATHS:
             submission = device.copy(direction, memory, size)
-            turn = partial(_copy, made, effort, path, size, submission.call)
-            found.append(Probe(turn, submission.shape))
-    found += [Probe(partial(_bare, made, effort, submission)) for submission in shapes.values()]
-    found.append(Probe(partial(_question, made, effort, *device.question())))
-    found += [Probe(partial(_allocation, made, effort, device, size)) for size in HOST_ALLOCATIONS]
+            found.append(partial(_copy, made, effort, path, size, submission))
+    found += [partial(_allocation, made, effort, device, size) for size in HOST_ALLOCATIONS]
     found += list(_behind(made, effort, device))
     return found
 
@@ -79,53 +69,46 @@ def _kinds(device: Device) -> list[tuple[str, Submission, int]]:
     ]
 
 
-def _submission(made: Timer, effort: Effort, kind: str, submission: Submission, burst: int) -> Samples:
-    call = submission.call
-    together = [made.burst(call, burst) for _ in range(effort.bursts)]
-    alone = [made.single(call).call for _ in range(effort.singles)]
-    return {Quantity("launch", f"{kind}_us"): together, Quantity("launch", f"{kind}_isolated_us"): alone}
+def _submission(made: Timer, effort: Effort, kind: str, submission: Submission, burst: int) -> Turn:
+    together = [made.burst(submission, burst) for _ in range(effort.bursts)]
+    single = [made.single(submission) for _ in range(effort.singles)]
+    alone = [Both(one.taken.call, one.bare.call) for one in single]
+    return _turn(
+        {Quantity("launch", f"{kind}_us"): together, Quantity("launch", f"{kind}_isolated_us"): alone}
+    )
 
 
-def _synchronization(made: Timer, submission: Submission, effort: Effort) -> Probe:
-    def turn() -> Samples:
-        samples = [made.burst(submission.call, BURST) for _ in range(effort.bursts)]
-        return {Quantity("launch", "sync_us"): samples}
+def _turn(found: Mapping[Quantity, Sequence[Both[float]]]) -> Turn:
+    return Turn(
+        {quantity: [one.taken for one in samples] for quantity, samples in found.items()},
+        {quantity: [one.bare for one in samples] for quantity, samples in found.items()},
+    )
 
-    return Probe(turn, submission.shape)
+
+def _synchronization(made: Timer, effort: Effort, submission: Submission) -> Turn:
+    samples = [made.burst(submission, BURST) for _ in range(effort.bursts)]
+    return _turn({Quantity("launch", "sync_us"): samples})
 
 
-def _copy(made: Timer, effort: Effort, path: str, size: int, call: Call) -> Samples:
+def _copy(made: Timer, effort: Effort, path: str, size: int, submission: Submission) -> Turn:
     repeats = effort.singles if size < LARGE_BYTES else max(2, effort.singles // _LARGE_SHARE)
-    made.single(call)  # the first one after other work finds cold caches
-    timed = [made.single(call) for _ in range(repeats)]
-    return {
-        Quantity("pcie", f"{path}_us", size): [one.complete for one in timed],
-        Quantity("pcie", f"{path}_call_us", size): [one.call for one in timed],
-    }
+    made.single(submission)  # the first one after other work finds cold caches
+    timed = [made.single(submission) for _ in range(repeats)]
+    complete = [Both(one.taken.complete, one.bare.complete) for one in timed]
+    call = [Both(one.taken.call, one.bare.call) for one in timed]
+    return _turn(
+        {Quantity("pcie", f"{path}_us", size): complete, Quantity("pcie", f"{path}_call_us", size): call}
+    )
 
 
-def _bare(made: Timer, effort: Effort, submission: Submission) -> Samples:
-    if not made.turned_down(submission.bare):
-        return {}
-    samples = [made.bare(submission.bare, BURST) for _ in range(effort.bursts)]
-    return {Quantity(BARE, submission.shape): samples}
-
-
-def _question(made: Timer, effort: Effort, answered: Call, refused: Call) -> Samples:
-    return {
-        Quantity(QUESTION, "answered"): [made.bare(answered, BURST) for _ in range(effort.bursts)],
-        Quantity(QUESTION, "refused"): [made.bare(refused, BURST) for _ in range(effort.bursts)],
-    }
-
-
-def _allocation(made: Timer, effort: Effort, device: Device, size: int) -> Samples:
+def _allocation(made: Timer, effort: Effort, device: Device, size: int) -> Turn:
     allocate, free = device.host_allocation(size)
     samples = []
     for _ in range(max(2, effort.singles // _LARGE_SHARE)):
-        taken, result = made.lasting(allocate)
-        free(result)
-        samples.append(taken)
-    return {Quantity("pcie", "host_alloc_us", size): samples}
+        one = made.single(allocate)
+        free()
+        samples.append(Both(one.taken.call, one.bare.call))
+    return _turn({Quantity("pcie", "host_alloc_us", size): samples})
 
 
 def _behind(made: Timer, effort: Effort, device: Device) -> Iterator[Probe]:
@@ -134,8 +117,9 @@ def _behind(made: Timer, effort: Effort, device: Device) -> Iterator[Probe]:
     for path, direction, memory in PATHS:
         call = device.copy(direction, memory, SMALL_BYTES).call
 
-        def turn(path: str = path, call: Call = call) -> Samples:
-            taken = [made.single(call, behind=occupy).call for _ in range(repeats)]
-            return {Quantity(BEHIND, path): taken}
+        def turn(path: str = path, call: Call = call) -> Turn:
+            return Turn(
+                {Quantity(BEHIND, path): [made.alone(call, behind=occupy).call for _ in range(repeats)]}
+            )
 
-        yield Probe(turn)
+        yield turn

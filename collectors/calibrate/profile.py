@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from datetime import date
+from types import MappingProxyType
 from typing import Any, Final
 
 from cctrace import __version__
@@ -15,6 +16,8 @@ from cctrace.profiles.model import Entry, Head, Profile, Rule, SizeTable, name_f
 
 SOURCE: Final = "here"
 DEFAULT_NAME: Final = "this-machine"
+_HOSTS: Final = MappingProxyType({"none": "bare metal", "unknown": "virtual machine"})
+"""What the environment calls a hypervisor that does not exist, or does not give its name."""
 _DIGITS: Final = 4
 """Digits after the point of a microsecond: the clock ticks in nanoseconds, a burst divides them."""
 
@@ -78,7 +81,7 @@ def _machine(snapshot: Snapshot) -> str:
     parts = [
         machine.cpu_model or "CPU not known",
         f"{machine.cpus} CPUs",
-        "bare metal" if machine.virtual_machine == "none" else machine.virtual_machine,
+        _HOSTS.get(machine.virtual_machine or "", machine.virtual_machine),
         f"{len(machine.numa)} NUMA nodes" if len(machine.numa) > 1 else None,
         f"kernel {machine.kernel}",
     ]
@@ -118,9 +121,10 @@ def _numbers(measured: Measured) -> dict[str, float]:
 
 
 def _taken_off(measured: Measured) -> str:
-    if not measured.binding_us:
+    if measured.bare is None:
         return ""
-    return f"; {measured.binding_us:.2f} µs of the Python binding taken off"
+    text = f"; {measured.bare.value:.2f} µs of Python taken off"
+    return text if measured.us.low else f"{text}: what is left cannot be told from nothing"
 
 
 def _add_rules(parts: dict[str, dict[str, Any]], found: Calibration) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from cctrace.collectors.calibrate.probes import BARE, BEHIND, BLOCKED_SHARE, BUSY_US, QUESTION
+from cctrace.collectors.calibrate.probes import BEHIND, BLOCKED_SHARE, BUSY_US
 from cctrace.collectors.calibrate.sampling import Quantity, Samples, Spread, spread
 from cctrace.collectors.environment.snapshot import Snapshot
 
@@ -17,36 +16,33 @@ STATES: Final[Mapping[str, CcState]] = MappingProxyType(
     {"on": "on", "off": "off", "devtools": "devtools", "emulated": "emulated", "unknown": "unknown"}
 )
 
-_NS_PER_US: Final = 1e3
-_NO_CAUSE: Final = (BARE, BEHIND, QUESTION)
-"""What is measured for the sake of other quantities."""
-
 
 @dataclass(frozen=True)
 class Measured:
     """One quantity.
 
     Attributes:
-        us: microseconds without the cost of the binding.
+        us: microseconds without what Python and the clock cost.
         raw: microseconds as the clock showed them.
-        binding_us: what was taken off.
+        bare: microseconds of the same with calls that do nothing, whose median was taken off; None: nothing
+            was to be taken off.
         repeats: number of samples.
     """
 
     us: Spread
     raw: Spread
-    binding_us: float
+    bare: Spread | None
     repeats: int
 
     def to_json(self) -> dict[str, float]:
         """Returns the numbers as JSON types."""
-        ranges = {"": self.us, "raw_": self.raw}
+        ranges = {"": self.us, "raw_": self.raw, **({"bare_": self.bare} if self.bare else {})}
         spreads = {
             f"{prefix}{key}_us": number
             for prefix, one in ranges.items()
             for key, number in asdict(one).items()
         }
-        return {**spreads, "binding_us": self.binding_us, "repeats": self.repeats}
+        return {**spreads, "repeats": self.repeats}
 
 
 @dataclass(frozen=True)
@@ -77,7 +73,7 @@ class Calibration:
         cuda: CUDA version of the driver.
         nccl: version of NCCL, None if it was not used.
         samples: quantity → nanoseconds.
-        shapes: quantity → shape of the submission that was timed.
+        bare: quantity → nanoseconds of the same with calls that do nothing.
         rounds: rounds made on each GPU.
         notes: what was left out, and what to know about the numbers.
     """
@@ -91,44 +87,35 @@ class Calibration:
     nccl: str | None
     snapshot: Snapshot
     samples: Samples
-    shapes: Mapping[Quantity, str]
+    bare: Samples
     rounds: int
     notes: tuple[str, ...]
 
-    def bindings(self) -> dict[str, float]:
-        """Returns shape of a submission → microseconds that calling it from Python costs.
-
-        It is the time of a call that the driver turns down, less what turning down costs, which is known from
-        one question that was asked both ways. What is left is too large by at most the work of answering,
-        some 0.1 µs.
-        """
-        refusal = max(0.0, self._median(QUESTION, "refused") - self._median(QUESTION, "answered"))
-        return {
-            quantity.key: max(0.0, self._median(*quantity[:2]) - refusal)
-            for quantity in self.samples
-            if quantity.cause == BARE
-        }
-
     def measured(self) -> dict[Quantity, Measured]:
         """Returns everything that has a place in a profile, in the order of cause, key and size."""
-        bindings = self.bindings()
-        # The driver has accepted what it should turn down: all that is known is that no call costs less.
-        least = min(bindings.values(), default=0.0)
         found = {}
         for quantity in sorted(self.samples, key=lambda one: (one.cause, one.key, one.bytes or 0)):
-            if quantity.cause not in _NO_CAUSE:
+            if quantity.cause != BEHIND:
                 samples = self.samples[quantity]
                 raw = spread(samples)
-                shape = self.shapes.get(quantity)
-                binding = 0.0 if shape is None else bindings.get(shape, least)
-                found[quantity] = Measured(raw.less(binding), raw, binding, len(samples))
+                bare = spread(self.bare[quantity]) if quantity in self.bare else None
+                found[quantity] = Measured(raw.less(bare) if bare else raw, raw, bare, len(samples))
         return found
+
+    def binding(self) -> tuple[float, float]:
+        """Returns the least and the most that Python costs in one submission, in microseconds."""
+        found = [
+            one.bare.value
+            for quantity, one in self.measured().items()
+            if quantity.cause == "launch" and one.bare is not None
+        ]
+        return min(found), max(found)
 
     def blocks(self) -> dict[str, bool]:
         """Returns path of a copy → whether a small one waits for earlier work of its stream."""
         return {
-            quantity.key: self._median(*quantity[:2]) >= BLOCKED_SHARE * BUSY_US
-            for quantity in self.samples
+            quantity.key: spread(samples).value >= BLOCKED_SHARE * BUSY_US
+            for quantity, samples in self.samples.items()
             if quantity.cause == BEHIND
         }
 
@@ -147,17 +134,9 @@ class Calibration:
             "nccl": self.nccl,
             "machine": snapshot.machine.to_json(),
             "rounds": self.rounds,
-            "binding_us": self.bindings(),
             "waits_for_earlier_work": self.blocks(),
             "measured": [
                 {**quantity._asdict(), **one.to_json()} for quantity, one in self.measured().items()
             ],
             "notes": list(self.notes),
         }
-
-    def _median(self, cause: str, key: str) -> float:
-        return _median_us(self.samples.get(Quantity(cause, key), ()))
-
-
-def _median_us(nanoseconds: Sequence[float]) -> float:
-    return statistics.median(nanoseconds) / _NS_PER_US if nanoseconds else 0.0

@@ -10,7 +10,7 @@ import random
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 Clock = Callable[[], int]
@@ -18,6 +18,9 @@ Clock = Callable[[], int]
 
 MIN_ROUNDS: Final = 3
 """So many rounds are made even if they take longer than allowed: fewer show no spread between rounds."""
+
+FINEST_US: Final = 0.01
+"""No shorter time is told from nothing: two digits of a microsecond are printed."""
 
 _SEED: Final = 20260901
 _NS_PER_US: Final = 1e3
@@ -43,17 +46,21 @@ Samples = Mapping[Quantity, Sequence[float]]
 
 
 @dataclass(frozen=True)
-class Probe:
-    """One measurement that takes turns with the others.
+class Turn:
+    """What one turn of a measurement took.
 
     Attributes:
-        turn: measures a few repeats and returns them.
-        shape: the shape of the submission that is timed (`interface.Submission`); None: nothing of a binding
-            is to be taken off.
+        taken: of calls of the driver.
+        bare: of calls that do nothing, made in the same way and in alternation with them; what is not in it
+            has nothing of Python to be taken off.
     """
 
-    turn: Callable[[], Samples]
-    shape: str | None = None
+    taken: Samples
+    bare: Samples = field(default_factory=dict)
+
+
+Probe = Callable[[], Turn]
+"""One measurement that takes turns with the others: makes a few repeats and returns them."""
 
 
 @dataclass(frozen=True)
@@ -88,9 +95,20 @@ class Spread:
     low: float
     high: float
 
-    def less(self, us: float) -> Spread:
-        """Returns the same with `us` taken off each, not below zero."""
-        return Spread(*(max(0.0, number - us) for number in (self.value, self.low, self.high)))
+    @property
+    def width(self) -> float:
+        """From the 10th to the 90th percentile."""
+        return self.high - self.low
+
+    def less(self, bare: Spread) -> Spread:
+        """Returns what is left without `bare`'s median.
+
+        What is not more than the width of `bare` cannot be told from nothing: its range begins at zero and
+        ends no lower than that width.
+        """
+        value, low, high = (max(0.0, number - bare.value) for number in (self.value, self.low, self.high))
+        finest = max(bare.width, FINEST_US)
+        return Spread(value, 0.0, max(high, finest)) if value <= finest else Spread(value, low, high)
 
 
 def spread(nanoseconds: Sequence[float]) -> Spread:
@@ -110,13 +128,13 @@ class Collected:
 
     Attributes:
         samples: quantity → nanoseconds.
-        shapes: quantity → shape of the submission that was timed.
+        bare: quantity → nanoseconds of the same with calls that do nothing.
         rounds: rounds made.
         planned: rounds that were wanted.
     """
 
     samples: Samples
-    shapes: Mapping[Quantity, str]
+    bare: Samples
     rounds: int
     planned: int
 
@@ -133,7 +151,7 @@ def collect(
         progress: called with turns made and turns planned.
     """
     gathered: defaultdict[Quantity, list[float]] = defaultdict(list)
-    shapes: dict[Quantity, str] = {}
+    bare: defaultdict[Quantity, list[float]] = defaultdict(list)
     order = random.Random(_SEED)  # noqa: S311 - an order, no secret
     begin = clock()
     made = 0
@@ -141,14 +159,14 @@ def collect(
         if made >= MIN_ROUNDS and (clock() - begin) * 1e-9 >= effort.limit_s:
             break
         for number, probe in enumerate(order.sample(probes, len(probes))):
-            for quantity, samples in probe.turn().items():
-                gathered[quantity].extend(samples)
-                if probe.shape is not None:
-                    shapes[quantity] = probe.shape
+            turn = probe()
+            for all_samples, samples in ((gathered, turn.taken), (bare, turn.bare)):
+                for quantity, some in samples.items():
+                    all_samples[quantity].extend(some)
             if progress is not None:
                 progress(made * len(probes) + number + 1, effort.rounds * len(probes))
         made += 1
-    return Collected(dict(gathered), shapes, made, effort.rounds)
+    return Collected(dict(gathered), dict(bare), made, effort.rounds)
 
 
 def sizes(smallest: int, largest: int, step: int) -> tuple[int, ...]:

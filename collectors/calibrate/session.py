@@ -125,7 +125,7 @@ def calibrate(
     if rounds < request.effort.rounds:
         measuring.notes.append(f"{rounds} of {request.effort.rounds} rounds: one takes long here")
     nccl = measuring.together(linked)
-    samples, shapes = _pooled(measuring.parts)
+    samples = _pooled([part.samples for part in measuring.parts])
     return Calibration(
         gpus=tuple(gpus),
         visible=machine.count,
@@ -136,7 +136,7 @@ def calibrate(
         nccl=nccl,
         snapshot=snapshot,
         samples=samples,
-        shapes=shapes,
+        bare=_pooled([part.bare for part in measuring.parts]),
         rounds=rounds,
         notes=tuple(measuring.notes),
     )
@@ -205,7 +205,8 @@ class _Measuring:
     def together(self, indices: Sequence[int]) -> str | None:
         """Measures transfers between GPUs; returns the version of NCCL if it was used."""
         if len(indices) < 2:
-            self.notes.append("NVLink: not measured, it takes two GPUs")
+            why = "--device names one GPU" if self._machine.count > 1 else "one GPU is visible"
+            self.notes.append(f"transfers between GPUs: not measured, {why}")
             return None
         try:
             self._copies_between(indices)
@@ -232,17 +233,16 @@ class _Measuring:
                 self.notes.append(f"copies between GPUs: GPU {first.index} reaches no other GPU's memory")
                 return
             names = ", ".join(str(other.index) for other in others)
-            self.notes.append(f"copies between GPUs: GPU {first.index} with {names}, all pairs pooled")
+            pooled = ", all pairs pooled" if len(others) > 1 else ""
+            self.notes.append(f"copies between GPUs: GPU {first.index} with {names}{pooled}")
             with no_collector():
                 found = peer_probes(first, others, shorter, self._clock)
                 self.parts.append(collect(found, shorter, self._clock, progress))
 
 
-def _pooled(parts: Sequence[Collected]) -> tuple[Samples, dict[Quantity, str]]:
-    samples: defaultdict[Quantity, list[float]] = defaultdict(list)
-    shapes: dict[Quantity, str] = {}
+def _pooled(parts: Sequence[Samples]) -> Samples:
+    pooled: defaultdict[Quantity, list[float]] = defaultdict(list)
     for part in parts:
-        for quantity, numbers in part.samples.items():
-            samples[quantity].extend(numbers)
-        shapes.update(part.shapes)
-    return dict(samples), shapes
+        for quantity, samples in part.items():
+            pooled[quantity].extend(samples)
+    return dict(pooled)

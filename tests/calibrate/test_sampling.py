@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -9,7 +8,8 @@ from cctrace.collectors.calibrate.sampling import (
     Effort,
     Probe,
     Quantity,
-    Samples,
+    Spread,
+    Turn,
     collect,
     sizes,
     spread,
@@ -21,16 +21,16 @@ def effort(rounds: int, limit_s: float) -> Effort:
 
 
 def turns(clock: Clock, names: str, us: float, called: list[str]) -> list[Probe]:
-    def turn(name: str) -> Callable[[], Samples]:
-        def measure() -> Samples:
+    def turn(name: str) -> Probe:
+        def measure() -> Turn:
             called.append(name)
             begin = clock()
             clock.spend(us)
-            return {Quantity("launch", name): [clock() - begin]}
+            return Turn({Quantity("launch", name): [clock() - begin]})
 
         return measure
 
-    return [Probe(turn(name)) for name in names]
+    return [turn(name) for name in names]
 
 
 def test_median_and_percentiles_in_microseconds() -> None:
@@ -42,9 +42,18 @@ def test_one_sample_has_no_spread() -> None:
     assert spread([2500.0]) == spread([2500.0, 2500.0])
 
 
-def test_the_binding_never_makes_a_time_negative() -> None:
-    less = spread([1000.0, 2000.0, 4000.0]).less(1.5)
-    assert (less.value, less.low) == pytest.approx((0.5, 0.0))
+def test_what_python_costs_is_taken_off() -> None:
+    less = Spread(2.0, 1.9, 4.0).less(Spread(1.5, 1.45, 1.6))
+    assert (less.value, less.low, less.high) == pytest.approx((0.5, 0.4, 2.5))
+
+
+def test_what_is_left_is_never_negative_and_never_finer_than_what_was_taken_off() -> None:
+    bare = Spread(1.5, 1.4, 1.8)
+    for raw in (Spread(1.2, 1.1, 1.3), Spread(1.85, 1.8, 1.86)):
+        less = raw.less(bare)
+        assert less.low == 0.0
+        assert 0.0 <= less.value <= less.high
+        assert less.high == pytest.approx(0.4)
 
 
 def test_each_round_measures_everything_once_in_another_order() -> None:

@@ -22,8 +22,9 @@ from cctrace.collectors.environment.machine import Machine as Host
 from cctrace.collectors.environment.snapshot import Snapshot
 from cctrace.profiles.model import Profile
 
-SUCCESS = (0,)
-REFUSED = (400,)
+SUCCESS = 0
+ANYTHING = 7
+"""What a function that does nothing returns."""
 
 
 class Clock:
@@ -42,7 +43,8 @@ class Clock:
 
 @dataclass(frozen=True)
 class Costs:
-    """Microseconds of the host for each call, without the binding; and what the GPU then takes."""
+    """Microseconds of the host for each call, without what calling from Python costs (`binding`); and what
+    the GPU then takes."""
 
     kernel: float = 3.45
     graph: float = 3.7
@@ -56,15 +58,12 @@ class Costs:
     staging_bytes_per_us: float = 9_000.0
     encryption_bytes_per_us: float = 0.0
     binding: float = 0.4
-    refusal: float = 0.7
-    answer: float = 0.05
     allocation: float = 20.0
     peer: float = 3.7
     peer_bytes_per_us: float = 300_000.0
     pinned_blocks: bool = False
     pinned_reported: bool = True
     register_error: int = 0
-    lenient: bool = False
 
 
 OFF = Costs()
@@ -110,51 +109,51 @@ class FakeDevice(Device):
         self.queue.append(self.free_at)
         self.deepest = max(self.deepest, len(self.queue))
 
-    def _submit(self, kind: str, host_us: float, gpu_us: float) -> object:
+    def _submit(self, kind: str, host_us: float, gpu_us: float) -> int:
         self._host(host_us)
         if self.fails == kind:
-            return (719,)
+            return 719
         self._work(gpu_us)
         return SUCCESS
 
-    def _refuse(self) -> object:
-        self._host(self.costs.refusal)
-        return REFUSED
+    def _nothing(self) -> int:
+        self._host(0.0)
+        return ANYTHING
 
-    def _refuse_memory(self) -> object:
-        return self._submit("memset", self.costs.memset, 1.0) if self.costs.lenient else self._refuse()
+    def _submission(self, call: Call) -> Submission:
+        return Submission(call, self._nothing)
 
     @override
     def activate(self) -> None:
         pass
 
     @override
-    def check(self, results: Iterable[object]) -> None:
-        for result in results:
-            if result != SUCCESS:
-                raise DriverError(f"the CUDA driver refused a call: {result}")
+    def check(self, codes: Iterable[int]) -> None:
+        for code in codes:
+            if code != SUCCESS:
+                raise DriverError(f"the CUDA driver refused a call: {code}")
 
     @override
     def kernel(self) -> Submission:
         call = partial(self._submit, "kernel", self.costs.kernel, self.costs.node_on_gpu)
-        return Submission(call, self._refuse, "kernel")
+        return self._submission(call)
 
     @override
     def graph(self, nodes: int) -> Submission:
         call = partial(self._submit, "graph", self.costs.graph, nodes * self.costs.node_on_gpu)
-        return Submission(call, self._refuse, "graph")
+        return self._submission(call)
 
     @override
     def memset(self) -> Submission:
         call = partial(self._submit, "memset", self.costs.memset, self.costs.node_on_gpu)
-        return Submission(call, self._refuse_memory, "memory")
+        return self._submission(call)
 
     @override
     def event(self) -> Submission:
         call = partial(self._submit, "event", self.costs.event, 0.1)
-        return Submission(call, self._refuse, "event")
+        return self._submission(call)
 
-    def _wait(self) -> object:
+    def _wait(self) -> int:
         # Looking once more costs the same, whether or not there was something to wait for.
         waited = max(0.0, self.free_at - self.clock.now)
         self.clock.now += waited
@@ -163,14 +162,14 @@ class FakeDevice(Device):
 
     @override
     def synchronize(self) -> Submission:
-        return Submission(self._wait, self._refuse, "synchronize")
+        return self._submission(self._wait)
 
     @override
     def copy(self, direction: Direction, memory: Memory, size: int) -> Submission:
         call = partial(self._copy, direction, memory, size)
-        return Submission(call, self._refuse_memory, "memory")
+        return self._submission(call)
 
-    def _copy(self, direction: Direction, memory: Memory, size: int) -> object:
+    def _copy(self, direction: Direction, memory: Memory, size: int) -> int:
         costs = self.costs
         if direction == "d2d":
             return self._submit("copy", costs.copy, costs.node_on_gpu + size / 1e6)
@@ -186,24 +185,16 @@ class FakeDevice(Device):
         return SUCCESS
 
     @override
-    def question(self) -> tuple[Call, Call]:
-        def answered() -> object:
-            self._host(self.costs.answer)
-            return SUCCESS
-
-        return answered, self._refuse
-
-    @override
     def occupy(self, us: float) -> Call:
         return partial(self._submit, "kernel", self.costs.kernel, us)
 
     @override
-    def host_allocation(self, size: int) -> tuple[Call, Callable[[object], None]]:
-        def allocate() -> object:
+    def host_allocation(self, size: int) -> tuple[Submission, Callable[[], None]]:
+        def allocate() -> int:
             self._host(self.costs.allocation)
-            return (0, size)
+            return SUCCESS
 
-        return allocate, lambda result: None
+        return self._submission(allocate), lambda: None
 
     @override
     def pinned_reported_pinned(self) -> bool:
