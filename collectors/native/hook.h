@@ -92,12 +92,13 @@ void after_call(ThreadState* state) {
 }
 
 template <Operation kOperation, Shape kShape, class... A>
-nvlink::Transfer begin_transfer(ThreadState* state, const Call& c, CUstream stream, A... arguments) {
+nvlink::Transfer begin_transfer(ThreadState* state, const Call& c, CUstream stream, bool captured,
+                                A... arguments) {
   if constexpr (kOperation == Operation::kernel) {
     return nvlink::begin_kernel(names::transfer_of(state, c.function), c.function,
-                                nvlink::launch_shape(arguments...), stream);
+                                nvlink::launch_shape(arguments...), stream, captured);
   } else if constexpr (kOperation == Operation::copy) {
-    return nvlink::begin_copy(c, kShape, stream);
+    return nvlink::begin_copy(c, kShape, stream, captured);
   } else {
     return {};
   }
@@ -138,7 +139,7 @@ CUresult record_call(const Api& api, bool per_thread, F real, A... arguments) {
   before_call<kOperation>(state, stream, captured);
   nvlink::Transfer transfer;
   if (kTransfers && nvlink::active() && api.charged)
-    transfer = begin_transfer<kOperation, kShape>(state, c, stream, arguments...);
+    transfer = begin_transfer<kOperation, kShape>(state, c, stream, captured, arguments...);
 
   Record r{};
   r.start_ns = monotonic_ns();

@@ -75,11 +75,12 @@ double factor_of(Kind kind) {
   return 1;
 }
 
-Lengthening lengthening(Kind kind, uint32_t peers, uint64_t limit_ns) {
+Lengthening lengthening(Kind kind, uint32_t peers, uint64_t limit_ns, bool captured) {
   Lengthening how;
   how.fraction = static_cast<uint64_t>((factor_of(kind) - 1) * (1 << kFractionBits) + 0.5);
   how.added_ns = peers * config().emulation.peer_latency_ns;
   how.limit_ns = limit_ns;
+  how.captured = captured;
   return how;
 }
 
@@ -163,7 +164,7 @@ void forget(int i) {
 }  // namespace
 
 Transfer begin_kernel(collectives::Kernel kernel, CUfunction function, const LaunchShape& shape,
-                      CUstream stream) {
+                      CUstream stream, bool captured) {
   if (kernel.kind == Kind::none) return {};
   const nccl::Enqueued* enqueued = kernel.nccl ? nccl::on_launch(stream) : nullptr;
   if (enqueued) {
@@ -171,19 +172,19 @@ Transfer begin_kernel(collectives::Kernel kernel, CUfunction function, const Lau
                      uint64_t{enqueued->ranks} << 32 | enqueued->launches};
     // The peers are met once, however many kernels it takes.
     const uint32_t peers = enqueued->launches == 1 ? enqueued->peers : 0;
-    return begin(key, lengthening(enqueued->kind, peers, limit_ns(enqueued->bytes)), stream);
+    return begin(key, lengthening(enqueued->kind, peers, limit_ns(enqueued->bytes), captured), stream);
   }
   const uint32_t ranks = kernel.ranks ? kernel.ranks : nccl::most_ranks();
   const Key key = {bits(function), shape.grid, shape.block, bits(stream)};
   // Nothing can be a transfer between fewer than two.
-  return begin(key, lengthening(kernel.kind, ranks > 1 ? ranks - 1 : 1, kLongestUnknownNs), stream);
+  return begin(key, lengthening(kernel.kind, ranks > 1 ? ranks - 1 : 1, kLongestUnknownNs, captured), stream);
 }
 
-Transfer begin_copy(const Call& call, Shape shape, CUstream stream) {
+Transfer begin_copy(const Call& call, Shape shape, CUstream stream, bool captured) {
   // A strided copy's bytes are known already; of the others the size is the last number.
   const uint64_t bytes =
       shape == Shape::copy_3d_peer || !call.size_count ? call.bytes : call.sizes[call.size_count - 1];
-  const Lengthening how = lengthening(Kind::peer_copy, 1, limit_ns(bytes));
+  const Lengthening how = lengthening(Kind::peer_copy, 1, limit_ns(bytes), captured);
   if (how.none() || !is_peer_copy(call, shape)) return {};
   return begin({static_cast<uint64_t>(Kind::peer_copy), bytes, 0, bits(stream)}, how, stream);
 }

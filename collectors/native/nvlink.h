@@ -51,8 +51,8 @@ LaunchShape launch_shape(const CUlaunchConfig* c, A...) {
 
 // Before a launch or a copy: what it has to begin with, if it is a transfer.
 Transfer begin_kernel(collectives::Kernel kernel, CUfunction function, const LaunchShape& shape,
-                      CUstream stream);
-Transfer begin_copy(const Call& call, Shape shape, CUstream stream);
+                      CUstream stream, bool captured);
+Transfer begin_copy(const Call& call, Shape shape, CUstream stream, bool captured);
 
 // After the call.
 void end(const Transfer& transfer, CUstream stream, CUresult result);

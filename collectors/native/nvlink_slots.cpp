@@ -93,7 +93,7 @@ bool Slots::create(CUcontext context) {
     return false;
   }
   device_ = static_cast<uint16_t>(device);
-  kernels_.resize(kCapacity);
+  own_ns_.resize(kCapacity);
   usable_.store(true, std::memory_order_release);
   return true;
 }
@@ -108,7 +108,11 @@ void Slots::forget() {
 
 CUdeviceptr Slots::find(const Key& key, const Lengthening& how) {
   std::lock_guard<std::mutex> lock(mutex_);
-  const auto [found, is_new] = places_.emplace(key, used_.load(std::memory_order_relaxed));
+  // The same transfer, launched and in a graph, has two slots: our kernels cost differently there. No key
+  // uses this bit.
+  Key place = key;
+  place[0] ^= uint64_t{how.captured} << 63;
+  const auto [found, is_new] = places_.emplace(place, used_.load(std::memory_order_relaxed));
   if (is_new) {
     if (found->second == kCapacity) {
       places_.erase(found);
@@ -116,7 +120,7 @@ CUdeviceptr Slots::find(const Key& key, const Lengthening& how) {
                           kCapacity);
       return 0;
     }
-    kernels_[found->second] = how.kernels();
+    own_ns_[found->second] = how.own_ns();
     used_.store(found->second + 1, std::memory_order_release);
   }
   return memory_ + uint64_t{found->second} * sizeof(Slot);
@@ -128,8 +132,9 @@ bool Slots::begin(CUdeviceptr slot, CUstream stream) const {
 }
 
 bool Slots::end(CUdeviceptr slot, const Lengthening& how, CUstream stream) const {
-  uint64_t fraction = how.fraction, added = how.added_ns, limit = how.limit_ns, own = kOwnCostNs;
-  void* parameters[] = {&slot, &fraction, &added, &limit, &own};
+  uint64_t fraction = how.fraction, added = how.added_ns, limit = how.limit_ns;
+  uint64_t gap = how.cost().gap, own = how.own_ns();
+  void* parameters[] = {&slot, &fraction, &added, &limit, &gap, &own};
   return launch(end_, parameters, stream);
 }
 
@@ -159,7 +164,7 @@ bool Slots::read(Totals& totals) {
   for (uint32_t i = 0; i < used; i++) {
     totals.executed += slots[i].executed;
     totals.spun_ns += slots[i].spun_ns;
-    totals.own_ns += slots[i].executed * kernels_[i] * kOwnCostNs;
+    totals.own_ns += slots[i].executed * own_ns_[i];
   }
   return true;
 }

@@ -19,24 +19,34 @@ namespace nvlink {
 // other kernels, bytes of peer copies.
 using Key = std::array<uint64_t, 4>;
 
-// GPU time that one small kernel takes on an H200, between its neighbours' (docs/decisions/003-stamps.md).
-constexpr uint64_t kOwnCostNs = 1400;
+// GPU time that our kernels take themselves, in nanoseconds. Measured on an H200
+// (bench/groundtruth/transfers.cu, bench/RESULTS.md); nodes of a graph follow each other faster than launches
+// do.
+struct OwnCost {
+  uint32_t end;   // the kernel behind a transfer, alone
+  uint32_t both;  // one before it and one behind it
+  uint32_t gap;   // from the clock reading of the one to that of the other, if nothing lies between them
+};
+constexpr OwnCost kInGraph = {900, 1720, 1570};
+constexpr OwnCost kLaunched = {1600, 3560, 3260};
 
 // How a transfer is lengthened.
 struct Lengthening {
   uint64_t fraction = 0;  // of its own duration, in units of 2^-kFractionBits
   uint64_t added_ns = 0;
   uint64_t limit_ns = 0;  // longer than this its own duration cannot be
+  bool captured = false;  // our kernels become nodes of a graph, as it does
 
   bool none() const { return !(fraction | added_ns); }
-  uint8_t kernels() const { return fraction ? 2 : 1; }
+  const OwnCost& cost() const { return captured ? kInGraph : kLaunched; }
+  uint32_t own_ns() const { return fraction ? cost().both : cost().end; }
 };
 
 // Since the context was made.
 struct Totals {
   uint64_t executed = 0;
   uint64_t spun_ns = 0;
-  uint64_t own_ns = 0;  // GPU time of our kernels themselves, by kOwnCostNs
+  uint64_t own_ns = 0;  // GPU time of our kernels themselves, by OwnCost
 };
 
 class Slots {
@@ -76,7 +86,7 @@ class Slots {
   CUstream stream_ = nullptr;
   CUdeviceptr memory_ = 0;
   uint16_t device_ = 0xffff;
-  std::vector<uint8_t> kernels_;   // of ours around one transfer, by slot
+  std::vector<uint32_t> own_ns_;   // of our kernels around one transfer, by slot
   std::atomic<uint32_t> used_{0};  // slots that a transfer has
   std::mutex mutex_;               // guards the rest
   std::unordered_map<Key, uint32_t, Hash> places_;

@@ -20,8 +20,9 @@ constexpr int kFractionBits = 20;
 
 // cctrace_transfer_begin(slot): notes %globaltimer.
 //
-// cctrace_transfer_end(slot, fraction, added, limit, own): spins for fraction x shortest + added ns, less
-// `own` ns for each kernel of ours. A transfer waits for the last rank, and in some execution this rank is
+// cctrace_transfer_end(slot, fraction, added, limit, gap, own): spins for fraction x shortest + added ns,
+// less `own` ns that our kernels take themselves. `gap` is what lies between the two clock readings without a
+// transfer. A transfer waits for the last rank, and in some execution this rank is
 // the last: the shortest execution is the transfer's own duration. It is never taken to be longer than
 // `limit`, so that a first execution, which waits for other ranks to start, is not lengthened by that. With
 // fraction 0 nothing was noted before. No nanosleep: it may sleep for any time up to twice of what it is
@@ -42,23 +43,24 @@ constexpr char kSpinPtx[] = R"(
   ret;
 }
 .visible .entry cctrace_transfer_end(.param .u64 p_slot, .param .u64 p_fraction, .param .u64 p_added,
-                                     .param .u64 p_limit, .param .u64 p_own)
+                                     .param .u64 p_limit, .param .u64 p_gap, .param .u64 p_own)
 {
   .reg .pred %p<4>;
-  .reg .b64 %now, %arrived, %slot, %fraction, %wait, %limit, %own, %begin, %took, %shortest, %until;
+  .reg .b64 %now, %arrived, %slot, %fraction, %wait, %limit, %gap, %own, %begin, %took, %shortest, %until;
   mov.u64 %arrived, %globaltimer;
   ld.param.u64 %slot, [p_slot];
   cvta.to.global.u64 %slot, %slot;
   ld.param.u64 %fraction, [p_fraction];
   ld.param.u64 %wait, [p_added];
   ld.param.u64 %limit, [p_limit];
+  ld.param.u64 %gap, [p_gap];
   ld.param.u64 %own, [p_own];
   setp.eq.u64 %p1, %fraction, 0;
   @%p1 bra LESS;
   ld.global.u64 %begin, [%slot];
   ld.global.u64 %shortest, [%slot+8];
   sub.s64 %took, %arrived, %begin;
-  sub.s64 %took, %took, %own;
+  sub.s64 %took, %took, %gap;
   max.s64 %took, %took, 0;
   min.u64 %took, %took, %limit;
   setp.eq.u64 %p2, %shortest, 0;
@@ -69,7 +71,6 @@ FIRST:
   mul.lo.u64 %took, %took, %fraction;
   shr.u64 %took, %took, 20;
   add.u64 %wait, %wait, %took;
-  sub.s64 %wait, %wait, %own;
 LESS:
   sub.s64 %wait, %wait, %own;
   max.s64 %wait, %wait, 0;

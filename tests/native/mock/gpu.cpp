@@ -17,9 +17,9 @@ struct Known {
   std::vector<size_t> parameters;  // sizes in bytes
 };
 const Known kKnown[] = {
-    {"cctrace_stamp", {8, 4, 4}},               // ring, payload, mask
-    {"cctrace_transfer_begin", {8}},            // slot
-    {"cctrace_transfer_end", {8, 8, 8, 8, 8}},  // slot, fraction, added, limit, own
+    {"cctrace_stamp", {8, 4, 4}},                  // ring, payload, mask
+    {"cctrace_transfer_begin", {8}},               // slot
+    {"cctrace_transfer_end", {8, 8, 8, 8, 8, 8}},  // slot, fraction, added, limit, gap, own
 };
 constexpr size_t kHeaderBytes = 64;
 
@@ -75,14 +75,14 @@ void begin(const std::vector<std::vector<uint8_t>>& parameters) {
 void end(const std::vector<std::vector<uint8_t>>& parameters) {
   auto* slot = reinterpret_cast<Slot*>(value<uint64_t>(parameters[0]));
   const auto number = [&](size_t i) { return static_cast<int64_t>(value<uint64_t>(parameters[i])); };
-  const int64_t fraction = number(1), limit = number(3), own = number(4);
+  const int64_t fraction = number(1), limit = number(3), gap = number(4), own = number(5);
   int64_t wait = number(2) - own;
   if (fraction) {
-    int64_t took = static_cast<int64_t>(clock_ns() - slot->begin) - own;
+    int64_t took = static_cast<int64_t>(clock_ns() - slot->begin) - gap;
     took = std::min(std::max<int64_t>(took, 0), limit);
     if (slot->shortest) took = std::min(took, static_cast<int64_t>(slot->shortest));
     slot->shortest = static_cast<uint64_t>(took);
-    wait += (took * fraction >> 20) - own;
+    wait += took * fraction >> 20;
   }
   slot->executed++;
   slot->spun += static_cast<uint64_t>(std::max<int64_t>(wait, 0));
