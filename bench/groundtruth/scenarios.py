@@ -149,7 +149,8 @@ JUDGED: Final = (
         rounds=6,
     ),
     _bench("zero-host-bound", HOST_BOUND, (BARE, PLAIN, ZERO), checks=("zero",), processes=4, rounds=6),
-    _bench("launch-eager", EAGER, (PLAIN, ZERO, "launch"), checks=("launch",), processes=3),
+    # Its GPU work is as long as the host needs without tolls: a little of them stays hidden.
+    _bench("launch-eager", EAGER, (PLAIN, ZERO, "launch"), processes=3),
 )
 """What the bars are about, first."""
 
@@ -192,7 +193,7 @@ SERVERS: Final = tuple(
     for readback in ("overlap", "sync", "worker")
 )
 BENCHES: Final = (
-    _bench("matrix-eager", EAGER, MATRIX, checks=("launch",), rounds=3, seconds=45),
+    _bench("matrix-eager", EAGER, MATRIX, rounds=3, seconds=45),
     _bench("matrix-graph", GRAPH, MATRIX, checks=("graph-ratio",), rounds=3, seconds=45),
 )
 PARALLEL: Final = tuple(_parallel(execution) for execution in ("graph", "eager", "piecewise"))
