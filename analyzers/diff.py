@@ -20,6 +20,7 @@ from cctrace.analyzers.results import Result, about, microseconds, value
 from cctrace.analyzers.scope import Scope
 from cctrace.analyzers.spread import Spread, spread
 from cctrace.analyzers.stalls import stalls_of
+from cctrace.analyzers.state import StateComparison, compare_states
 from cctrace.analyzers.statements import statements_of
 from cctrace.analyzers.submissions import submissions_of
 from cctrace.analyzers.summary import gpu_busy, outside_calls_us
@@ -98,6 +99,7 @@ class Diff(Result):
     statements: tuple[str, ...] = value("what the numbers say, in words")
     classes: tuple[ClassComparison, ...] = value("all classes that both arms have")
     field_differences: tuple[FieldDifference, ...] = value("what else differs in the metadata")
+    state: StateComparison = field(metadata=about("the state of the GPUs before both recordings"))
     call_differences: CallDifferences = field(metadata=about("what else differs in the steps' structure"))
 
 
@@ -123,9 +125,11 @@ def compare_arms(on_arm: Arm, off_arm: Arm) -> Diff:
     growth = on_us / off_us - 1
     structure = call_differences(main.off_scope, main.on_scope)
     noise = noise_of(off_result, on_result)
+    state = compare_states(off.metadata.state_check, on.metadata.state_check)
+    doubts = comparison_warnings(off_result, on_result, paired=same_work, structure=structure)
     return Diff(
         headline=headline_of(off_result, on_result, within_noise=noise is not None),
-        warnings=comparison_warnings(off_result, on_result, paired=same_work, structure=structure),
+        warnings=(*state.not_same, *doubts),
         off=off_result,
         on=on_result,
         delta_us_per_step=on_us - off_us,
@@ -145,6 +149,7 @@ def compare_arms(on_arm: Arm, off_arm: Arm) -> Diff:
         ),
         classes=tuple(_class(off_arm, on_arm, pair, main) for pair in pairs),
         field_differences=field_differences(off, on),
+        state=state,
         call_differences=structure,
     )
 

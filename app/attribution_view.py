@@ -25,6 +25,8 @@ COLUMNS: Final = (
     "covers."
 )
 """What the columns of a table of causes mean."""
+LOOPS: Final = (".compute.median_us", ".memory.median_us")
+"""Fields of a state check that its own sentence is about."""
 MAX_VALUE_CHARACTERS: Final = 60
 MAX_WARNINGS: Final = 8
 """Differences between the arms that are listed before the numbers; arms that differ in all their settings
@@ -36,15 +38,18 @@ _DASH: Final = "–"
 
 def opening_blocks(report: Report) -> Iterable[Block]:
     """What comes before any table: the sentence, labels, what else differs, the verdict."""
+    state = report.calls.state
+    for difference in state.not_same:  # before any number: it may be about something else than CC
+        yield Paragraph(f"! {difference}.", WARNING)
     yield Paragraph(report.headline, STRONG)
     for label in report.labels:
         yield Paragraph(f"This comparison is {label}.", WARNING)
-    found = report.comparability
+    found = [one for one in report.comparability if not (state.not_same and one.name.endswith(LOOPS))]
     for one in found:
         if one.severity == "forbids":
             yield Paragraph(f"Not comparable: {one.message}{_values(one)}", WARNING)
     warnings = [f"{one.message}{_values(one)}" for one in found if one.severity == "warns"]
-    for warning in (*warnings[:MAX_WARNINGS], *report.calls.warnings):
+    for warning in (*warnings[:MAX_WARNINGS], *report.calls.warnings[len(state.not_same) :]):
         yield Paragraph(f"! {warning}", WARNING)
     if len(warnings) > MAX_WARNINGS:
         yield Paragraph(f"! {len(warnings) - MAX_WARNINGS} more such differences; --json lists them", WARNING)

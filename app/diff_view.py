@@ -12,6 +12,7 @@ from cctrace.analyzers.differences import CallDifferences
 from cctrace.analyzers.gpu import GpuBusy
 from cctrace.analyzers.report.document import Report
 from cctrace.analyzers.sentences import count_text, percent, signed_time, time_text
+from cctrace.analyzers.state import StateComparison
 from cctrace.analyzers.tolls import Account, Toll, WaitDifference
 from cctrace.analyzers.verdicts import waits_elsewhere
 from cctrace.app.attribution_view import opening_blocks, short, whole_blocks
@@ -84,6 +85,13 @@ def calls_blocks(report: Report) -> Iterable[Block]:
     if report.refused_because:
         yield from _class_blocks(calls)
     yield from _call_blocks(calls.call_differences)
+    yield Paragraph(_state_text(calls.state), FAINT)
+
+
+def _state_text(state: StateComparison) -> str:
+    if state.summary is not None:
+        return state.summary
+    return f"State of the GPUs before: cannot tell, {state.cannot_tell_because}."
 
 
 def _arm_blocks(calls: Diff) -> Iterable[Block]:

@@ -14,39 +14,27 @@ do while their program waits (samples of counters, once a second) is not in the 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
-import queue
 import random
 import shlex
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
-import threading
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+
+from turns import Job, MeasurementError, alive, batches, cpu_set, order, positive
 
 BARE: Final = "bare"
 RECORDED: Final = "recorded"
 PROFILED: Final = "profiled"
 INSIDE: Final = "inside the spread of the bare runs"
-GRACE_S: Final = 10.0
-"""For a recorder to end its program and clear up after a failure."""
-LOG_LINES: Final = 15
-"""Of a program that failed, shown from the end of what it wrote."""
 
 Values = dict[str, list[list[float]]]
 """Arm → process → rounds."""
-
-
-class MeasurementError(Exception):
-    """The measurement cannot go on; the message is for the user."""
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -80,108 +68,10 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     return args
 
 
-def positive(text: str) -> int:
-    """An integer of at least 1, for argparse."""
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return value
-
-
-def cpu_set(text: str) -> set[int]:
-    """A CPU list like 0-3,8, for argparse."""
-    cpus: set[int] = set()
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        cpus |= set(range(int(first), int(last or first) + 1))
-    missing = cpus - os.sched_getaffinity(0)
-    if missing or not cpus:
-        raise argparse.ArgumentTypeError(f"{text}: not among the CPUs of this process")
-    return cpus
-
-
-@dataclass
-class Program:
-    """One running program that answers each line with the results of one round."""
-
-    arm: str
-    index: int
-    process: subprocess.Popen[str]
-    log: Path
-    timeout: float
-    lines: queue.SimpleQueue[str | None] = field(default_factory=queue.SimpleQueue)
-
-    @classmethod
-    def start(cls, arm: str, index: int, command: Sequence[str], log: Path, timeout: float) -> Program:
-        """Start it; `answer` then waits until it is ready."""
-        with log.open("w") as errors:
-            try:
-                process = subprocess.Popen(
-                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
-                )
-            except OSError as error:
-                raise MeasurementError(f"cannot start {shlex.join(command)}: {error}") from None
-        program = cls(arm, index, process, log, timeout)
-        threading.Thread(target=program._read, daemon=True).start()
-        return program
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.put(line)
-        self.lines.put(None)
-
-    def answer(self) -> Mapping[str, Any]:
-        """The next JSON object on its output; lines that are none, such as logs, are passed over."""
-        end = time.monotonic() + self.timeout
-        while True:
-            try:
-                line = self.lines.get(timeout=max(0.0, end - time.monotonic()))
-            except queue.Empty:
-                raise self.failure(f"no answer within {self.timeout:g} s") from None
-            if line is None:
-                raise self.failure("it ended")
-            with contextlib.suppress(json.JSONDecodeError):
-                found = json.loads(line)
-                if isinstance(found, dict):
-                    return found
-
-    def round(self, names: Sequence[str]) -> list[float]:
-        """Run one round: the values of the fields `names`."""
-        self._say("\n")
-        found = self.answer()
-        missing = [name for name in names if not isinstance(found.get(name), (int, float))]
-        if missing:
-            raise self.failure(f"its result has no number {', '.join(missing)}, only {', '.join(found)}")
-        return [float(found[name]) for name in names]
-
-    def _say(self, text: str) -> None:
-        assert self.process.stdin is not None
-        try:
-            self.process.stdin.write(text)
-            self.process.stdin.flush()
-        except BrokenPipeError:
-            raise self.failure("it ended") from None
-
-    def ask_to_end(self) -> None:
-        """End its input."""
-        assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.close()
-
-    def end(self) -> None:
-        """Wait for its end, which for a recorded program includes the making of its trace."""
-        try:
-            code = self.process.wait(self.timeout)
-        except subprocess.TimeoutExpired:
-            raise self.failure(f"it did not end within {self.timeout:g} s") from None
-        if code != 0:
-            raise self.failure(f"exit code {code}")
-
-    def failure(self, reason: str) -> MeasurementError:
-        """An error with the end of what the program wrote."""
-        tail = self.log.read_text(errors="replace").splitlines()[-LOG_LINES:]
-        return MeasurementError("\n".join([f"{self.arm} process {self.index}: {reason}", *tail]))
+def job(args: argparse.Namespace, arm: str, index: int, folder: Path) -> Job:
+    """Process `index` of an arm."""
+    name = folder / f"{arm}-{index}"
+    return Job(arm, index, command_of(args, arm, name.with_suffix(".parquet")), name.with_suffix(".log"))
 
 
 def command_of(args: argparse.Namespace, arm: str, trace: Path) -> list[str]:
@@ -190,24 +80,9 @@ def command_of(args: argparse.Namespace, arm: str, trace: Path) -> list[str]:
     if arm == PROFILED:
         return [*command, "--profiler"]
     if arm == RECORDED:
-        return [*args.cctrace, "record", "-o", str(trace), "--force", *args.record_options, "--", *command]
+        own = ["-o", str(trace), "--no-state-check", "--force"]  # several recorders start at once
+        return [*args.cctrace, "record", *own, *args.record_options, "--", *command]
     return command
-
-
-def batches(processes: int, arms: int, batch: int) -> list[range]:
-    """Indices of the processes of each arm that are alive together: `batch` in all, at least one of each."""
-    each = max(1, batch // arms)
-    return [range(first, min(first + each, processes)) for first in range(0, processes, each)]
-
-
-def order(programs: Sequence[Program], rounds: int, rng: random.Random) -> Iterator[Program]:
-    """Whose turn it is: all processes once a round, those of one index (one of each arm) after each other."""
-    groups: dict[int, list[Program]] = {}
-    for program in programs:
-        groups.setdefault(program.index, []).append(program)
-    for _ in range(rounds):
-        for group in rng.sample(list(groups.values()), len(groups)):
-            yield from rng.sample(group, len(group))
 
 
 def measure(args: argparse.Namespace, folder: Path) -> dict[str, Values]:
@@ -218,51 +93,14 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, Values]:
         name: {arm: [[] for _ in range(args.processes)] for arm in arms} for name in args.fields
     }
     for indices in batches(args.processes, len(arms), args.batch):
-        with alive(args, arms, indices, folder) as programs:
+        jobs = [job(args, arm, index, folder) for index in indices for arm in arms]
+        with alive(jobs, args.timeout) as programs:
             for program in order(programs, args.rounds, rng):
                 found = program.round(args.fields)
                 for name, value in zip(args.fields, found, strict=True):
                     values[name][program.arm][program.index].append(value)
         print(f"{indices.stop} of {args.processes} processes of each arm done", file=sys.stderr)
     return values
-
-
-@contextlib.contextmanager
-def alive(
-    args: argparse.Namespace, arms: Sequence[str], indices: range, folder: Path
-) -> Iterator[list[Program]]:
-    """Processes that are ready; they are ended after use, and killed after a failure."""
-    programs: list[Program] = []
-    try:
-        for index in indices:
-            for arm in arms:
-                name = folder / f"{arm}-{index}"
-                command = command_of(args, arm, name.with_suffix(".parquet"))
-                log = name.with_suffix(".log")
-                programs.append(Program.start(arm, index, command, log, args.timeout))
-        for program in programs:
-            program.answer()
-        yield programs
-        for program in programs:
-            program.ask_to_end()
-        for program in programs:
-            program.end()
-    finally:
-        stop(programs)
-
-
-def stop(programs: Sequence[Program]) -> None:
-    """End what still runs: first so that a recorder can end its program, then by force."""
-    running = [program.process for program in programs if program.process.poll() is None]
-    for program in programs:
-        program.ask_to_end()
-    for process in running:
-        process.terminate()
-    for process in running:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE_S)
-        process.kill()  # nothing happens if it has ended
-        process.wait()
 
 
 def compare(values: Values) -> dict[str, Any]:

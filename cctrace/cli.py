@@ -18,7 +18,18 @@ import typer
 from cctrace import __version__
 from cctrace.errors import EXIT_UNUSABLE_INPUT, CctraceError
 
-COMMANDS: Final = ("record", "recover", "doctor", "info", "summary", "steps", "diff", "findings")
+COMMANDS: Final = (
+    "record",
+    "recover",
+    "doctor",
+    "calibrate",
+    "info",
+    "summary",
+    "steps",
+    "diff",
+    "findings",
+    "profiles",
+)
 """The modules of `cctrace.commands`, in the order in which `--help` lists them."""
 
 _EXIT_INTERRUPTED: Final = 130

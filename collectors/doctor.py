@@ -13,7 +13,11 @@ from cctrace.collectors.environment.isolated import take_snapshot
 from cctrace.collectors.environment.snapshot import Snapshot
 from cctrace.collectors.library import elf_machine, find_library
 from cctrace.collectors.record.folder import MIN_FREE_BYTES, free_bytes
+from cctrace.collectors.state.check import PATIENT_LIMIT_S, check_state
+from cctrace.collectors.state.findings import unknown_of
 from cctrace.errors import CollectorMissingError
+from cctrace.trace.documents import to_document
+from cctrace.trace.state_check import StateCheck
 
 OK: Final = "ok"
 WARNING: Final = "warning"
@@ -49,11 +53,19 @@ class Mode:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All checks of a machine."""
+    """All checks of a machine.
+
+    Attributes:
+        snapshot: the machine.
+        checks: what was looked at.
+        modes: sources of GPU times.
+        state: what the reference loops and NVML say about the GPUs; None if that was not asked for.
+    """
 
     snapshot: Snapshot
     checks: tuple[Check, ...]
     modes: tuple[Mode, ...]
+    state: StateCheck | None = None
 
     @property
     def can_record(self) -> bool:
@@ -80,15 +92,18 @@ class Diagnosis:
             "machine": snapshot.machine.to_json(),
             "checks": [asdict(check) for check in self.checks],
             "gpu_times": [asdict(mode) for mode in self.modes],
+            "state_check": to_document(self.state),
+            "state_not_known": [] if self.state is None else list(unknown_of(self.state)),
         }
 
 
-def diagnose(folder: Path, environment: Mapping[str, str]) -> Diagnosis:
+def diagnose(folder: Path, environment: Mapping[str, str], *, measure: bool = False) -> Diagnosis:
     """Looks at this machine.
 
     Args:
         folder: where traces would be written.
         environment: environment of the programs that would be recorded.
+        measure: also run the reference loops on the GPUs.
     """
     snapshot = take_snapshot()
     collector = _check_collector(environment)
@@ -104,7 +119,8 @@ def diagnose(folder: Path, environment: Mapping[str, str]) -> Diagnosis:
         _check_neighbours(snapshot),
     )
     usable = collector.status == OK and driver.status == OK
-    return Diagnosis(snapshot, checks, _modes(snapshot, environment, usable=usable))
+    state = check_state(PATIENT_LIMIT_S) if measure else None
+    return Diagnosis(snapshot, checks, _modes(snapshot, environment, usable=usable), state)
 
 
 def _check_collector(environment: Mapping[str, str]) -> Check:

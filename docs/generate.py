@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+import profile_tables
 import trace_tables
 from rich.console import Console
 
@@ -50,8 +51,11 @@ def picture(name: str, title: str, show: Callable[[Console], None]) -> None:
 
 
 def main() -> int:
-    """Draws the pictures that README and docs show, and fills in the tables of docs/trace-format.md."""
+    """Draws the pictures that README and docs show, and fills in the tables of docs/trace-format.md
+    and docs/profiles.md.
+    """
     trace_tables.main()
+    profile_tables.main()
     # Paths are printed as given; relative ones keep the pictures the same everywhere.
     on = SAMPLES.relative_to(Path.cwd()) / "server-graph-overlap-emulated.parquet"
     off = SAMPLES.relative_to(Path.cwd()) / "server-graph-overlap-off.parquet"

@@ -192,26 +192,37 @@ def graph_step(torch: Any, args: argparse.Namespace, launch: Submit) -> Submit:
 
 
 class Bench:
-    """One kind of step on the current stream, and the rounds that measure it."""
+    """One kind of step on the current stream, and the rounds that measure it.
+
+    The kernels are sized in the first round: with --on-demand several processes start at once, but only the
+    one whose round it is has the GPU for itself.
+    """
 
     def __init__(self, torch: Any, args: argparse.Namespace) -> None:
         self._torch = torch
         self._args = args
         self._mark = make_mark(args.marks)
-        self._rate = cycles_per_us(torch)
-        cycles = round(args.kernel_us * self._rate)
-        make = eager_step if args.mode == "eager" else graph_step
-        self._step = make(torch, args, lambda: torch.cuda._sleep(cycles))
-        self._times(WARM_UP_STEPS)
+        self._rate = 0.0
+        self._step: Submit | None = None
+        torch.cuda.synchronize()
 
-    def _times(self, steps: int) -> tuple[list[float], list[float]]:
+    def _prepared(self) -> Submit:
+        if self._step is None:
+            self._rate = cycles_per_us(self._torch)
+            cycles = round(self._args.kernel_us * self._rate)
+            make = eager_step if self._args.mode == "eager" else graph_step
+            self._step = make(self._torch, self._args, lambda: self._torch.cuda._sleep(cycles))
+            self._times(self._step, WARM_UP_STEPS)
+        return self._step
+
+    def _times(self, step: Submit, steps: int) -> tuple[list[float], list[float]]:
         """Of each step: µs until all was submitted, and until the GPU was done."""
         label = f"{self._args.mode} kernels={self._args.kernels}"
         submits, whole = [], []
         for _ in range(steps):
             begin = time.perf_counter_ns()
             with self._mark(label):
-                self._step()
+                step()
                 submitted = time.perf_counter_ns()
                 self._torch.cuda.synchronize()
             whole.append((time.perf_counter_ns() - begin) / 1e3)
@@ -220,7 +231,7 @@ class Bench:
 
     def run_round(self) -> dict[str, Any]:
         """Measure `--steps` steps."""
-        submits, whole = self._times(self._args.steps)
+        submits, whole = self._times(self._prepared(), self._args.steps)
         names = ("mode", "kernels", "kernel_us", "extra_submissions", "dispatch_us", "steps")
         return {
             **{name: getattr(self._args, name) for name in names},

@@ -2,25 +2,30 @@
 """A small continuous-batching LLM server on torch, with random weights: something real to record.
 
 With --bench it runs its own load in this process, prints one JSON object (fields of `vllm bench serve`) and
-ends; without, it serves an OpenAI-style /v1/completions until SIGINT or SIGTERM.
+ends; without, it serves an OpenAI-style /v1/completions until SIGINT or SIGTERM. With --tp N these are N
+processes with a GPU each, and one that watches over them.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import gc
 import signal
 import sys
+from collections.abc import Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from server import on_demand, options
 from server.configs import MODELS, Settings, model_config
-from server.results import detail, header, summarize
+from server.ranks import Leader, Place, RankLostError, messages, place, watch
+from server.results import checksum, detail, header, step_times, summarize
 
 if TYPE_CHECKING:
     from server.engine import Engine
+    from server.parallel import Group
 
 
 def arguments() -> argparse.Namespace:
@@ -73,6 +78,13 @@ def arguments() -> argparse.Namespace:
     )
     model.add_argument("--device", default="cuda", help="cuda, cuda:1, cpu (default cuda)")
     model.add_argument(
+        "--tp",
+        type=options.positive,
+        default=1,
+        metavar="N",
+        help="tensor parallel over N GPUs, a process each (default 1)",
+    )
+    model.add_argument(
         "--max-len",
         type=options.positive,
         default=1024,
@@ -92,14 +104,16 @@ def arguments() -> argparse.Namespace:
     on_demand.check(parser, args)
     if args.on_demand and not args.bench:
         parser.error("--on-demand needs --bench")
+    if args.tp > 1 and args.device not in ("cuda", "cpu"):
+        parser.error("--tp takes the first N GPUs; --device must be cuda or cpu")
     return args
 
 
-def settings_of(args: argparse.Namespace) -> Settings:
+def settings_of(args: argparse.Namespace, device: str) -> Settings:
     """The engine's settings."""
     return Settings(
         model=model_config(args.model, args.layers),
-        device=args.device,
+        device=device,
         execution=args.execution,
         readback=args.readback,
         attention=args.attention,
@@ -116,7 +130,7 @@ class UnusableError(Exception):
     """The server cannot run as it was asked to; the message is one line for the user."""
 
 
-def build_engine(args: argparse.Namespace) -> Engine:
+def build_engine(args: argparse.Namespace, here: Place | None) -> Engine:
     """Load the model and capture the graphs.
 
     Raises:
@@ -126,22 +140,74 @@ def build_engine(args: argparse.Namespace) -> Engine:
         raise UnusableError("--input-len and --output-len exceed --max-len")
     if args.profiler and not args.device.startswith("cuda"):
         raise UnusableError("--profiler looks at the GPU's work; give --device cuda")
+    with building():
+        from server.engine import Engine  # noqa: PLC0415 - --help and usage errors work without torch
+
+        settings, group = join(args, here)
+        leader = Leader(here.pipes) if here else None
+        return Engine(settings, sampled=args.temperature > 0, group=group, leader=leader)
+
+
+def follow(args: argparse.Namespace, here: Place) -> int:
+    """Be one of the other ranks: run what rank 0 tells, until it ends.
+
+    Raises:
+        UnusableError: as `build_engine`.
+        RankLostError: rank 0 has failed.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):  # rank 0 has them too, and says when to end
+        signal.signal(number, signal.SIG_IGN)
+    with building():
+        from server.runner import Runner  # noqa: PLC0415 - as above
+
+        settings, group = join(args, here)
+        runner = Runner(settings, group, sampled=args.temperature > 0)
+    runner.follow(messages(here.pipes[0]))
+    runner.close()
+    return 0
+
+
+@contextlib.contextmanager
+def building() -> Iterator[None]:
+    """Around what imports torch, loads the model and captures its graphs.
+
+    Raises:
+        UnusableError: torch or the GPU's memory is missing, or the settings contradict each other.
+    """
     try:
-        import torch  # noqa: PLC0415 - --help and usage errors work without torch
-        from server.engine import Engine  # noqa: PLC0415
+        yield
     except ImportError as error:
         raise UnusableError(f"needs torch ({error}); install it with: pip install 'cctrace[torch]'") from None
-    check_device(torch, args.device)
-    try:
-        engine = Engine(settings_of(args), sampled=args.temperature > 0)
     except ValueError as error:
         raise UnusableError(str(error)) from None
-    except torch.OutOfMemoryError as error:
+    except RuntimeError as error:
+        if type(error).__name__ != "OutOfMemoryError":  # torch's own, which may not be there to name
+            raise
         raise UnusableError(f"the GPU's memory is too small: {str(error).splitlines()[0]}") from None
     # The model and the captured graphs live as long as the process: no collection needs to look at them.
     gc.collect()
     gc.freeze()
-    return engine
+
+
+def join(args: argparse.Namespace, here: Place | None) -> tuple[Settings, Group]:
+    """The settings with this rank's device, and the group it belongs to.
+
+    Raises:
+        UnusableError: there is no such device, or there are too few.
+        ValueError: the model cannot be split so.
+    """
+    import torch  # noqa: PLC0415 - as above
+    from server import parallel  # noqa: PLC0415
+
+    if here is None:
+        check_device(torch, args.device)
+        return settings_of(args, args.device), parallel.ALONE
+    if args.device == "cuda" and torch.cuda.device_count() < here.size:
+        raise UnusableError(f"--tp {here.size}: torch sees {torch.cuda.device_count()} GPUs")
+    device = f"cuda:{here.rank}" if args.device == "cuda" else args.device
+    settings = settings_of(args, device)
+    parallel.Group(here.rank, here.size).local(settings.model)  # refused before the ranks meet
+    return settings, parallel.join(here.rank, here.size, torch.device(device), here.store)
 
 
 def check_device(torch: Any, name: str) -> None:
@@ -177,13 +243,23 @@ def run_http(engine: Engine, args: argparse.Namespace) -> int:
 
 
 def main() -> int:
-    """Build the engine, then serve or run the load."""
+    """Build the engine, then serve or run the load; with several GPUs as one of several processes."""
     args = arguments()
+    here = place() if args.tp > 1 else None
+    if args.tp > 1 and here is None:
+        return watch(args.tp)
     try:
-        engine = build_engine(args)
+        if here is not None and here.rank:
+            return follow(args, here)
+        engine = build_engine(args, here)
         return run_bench(engine, args) if args.bench else run_http(engine, args)
+    except RankLostError:  # who watches says which
+        return 1
     except UnusableError as error:
-        print(f"serve: {error}", file=sys.stderr)
+        if here is None:
+            print(f"serve: {error}", file=sys.stderr)
+        else:
+            here.report(str(error))
         return 2
 
 
@@ -230,8 +306,9 @@ def run_bench(engine: Engine, args: argparse.Namespace) -> int:
 def run_on_demand(engine: Engine, args: argparse.Namespace, stopper: Stopper) -> None:
     """Warm up, then run the load once for each line of standard input."""
 
-    def run_round() -> dict[str, Any]:
+    def run_round(host_work_us: int = args.host_work_us) -> dict[str, Any]:
         stopper.waiting = False
+        engine.host_work_us = host_work_us
         result = run_load(engine, args)
         if stopper.caught:
             sys.exit(stopper.exit_code)
@@ -239,7 +316,7 @@ def run_on_demand(engine: Engine, args: argparse.Namespace, stopper: Stopper) ->
         return result
 
     run_round()
-    on_demand.serve(run_round, profiler=args.profiler)
+    on_demand.serve(run_round, profiler=args.profiler, changeable=["host_work_us"])
 
 
 def run_load(engine: Engine, args: argparse.Namespace) -> dict[str, Any]:
@@ -251,8 +328,10 @@ def run_load(engine: Engine, args: argparse.Namespace) -> dict[str, Any]:
     about = header(
         options.load_of(args), backend="cctrace-sample", model=engine.settings.model.name, label=args.label
     )
-    about |= {"execution": args.execution, "readback": args.readback, "host_work_us": args.host_work_us}
-    result = summarize(bench.records, bench.duration, about | {"steps": bench.steps})
+    about |= {"execution": args.execution, "readback": args.readback, "host_work_us": engine.host_work_us}
+    about |= {"tp": args.tp, "collectives_per_step": engine.runner.model.collectives}
+    about |= {"tokens_checksum": checksum([request.tokens for request in bench.requests])}
+    result = summarize(bench.records, bench.duration, about | step_times(bench.steps))
     return result | (detail(bench.records) if args.save_detailed else {})
 
 

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from cctrace.collectors.doctor import Diagnosis
+    from cctrace.trace.state_check import StateCheck
 
 
 def register(app: typer.Typer) -> None:
@@ -21,6 +24,12 @@ def doctor(
     folder: Annotated[
         Path, typer.Option("--output-dir", metavar="DIR", help="Where traces would be written.")
     ] = Path(),
+    measure: Annotated[
+        bool,
+        typer.Option(
+            "--measure", help="Run reference loops on the GPUs, and say what looks stale or busy (seconds)."
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Show the state of confidential computing here, and what can be recorded.
@@ -33,7 +42,7 @@ def doctor(
     from cctrace.collectors.doctor import diagnose  # noqa: PLC0415
     from cctrace.errors import EXIT_GATE_FAILED, EXIT_OK  # noqa: PLC0415
 
-    diagnosis = diagnose(folder.resolve(), os.environ)
+    diagnosis = diagnose(folder.resolve(), os.environ, measure=measure)
     if as_json:
         typer.echo(json.dumps(diagnosis.to_json(), indent=2, ensure_ascii=False))
     else:
@@ -53,8 +62,20 @@ def _print(diagnosis: Diagnosis) -> None:
     console.print(facts_table("Checks", checks))
     modes = [(f"--gpu {mode.name}", f"{mode.works}: {mode.why}") for mode in diagnosis.modes]
     console.print(facts_table("GPU times", modes))
+    if diagnosis.state is not None:
+        _print_state(console, diagnosis.state)
     verdict = "can be recorded" if diagnosis.can_record else "cannot be recorded; see the failed checks"
     console.print(f"Programs {verdict}. Neither root, ptrace nor container privileges are needed.")
+
+
+def _print_state(console: Console, check: StateCheck) -> None:
+    from cctrace.app.state_view import gpu_facts, verdict_facts  # noqa: PLC0415
+    from cctrace.collectors.state.findings import unknown_of  # noqa: PLC0415
+    from cctrace.terminal import facts_table  # noqa: PLC0415
+
+    for gpu in check.gpus:
+        console.print(facts_table(f"State of GPU {gpu.index}", gpu_facts(gpu)))
+    console.print(facts_table("State of the GPUs", verdict_facts(check, unknown_of(check))))
 
 
 def _confidential_facts(diagnosis: Diagnosis) -> list[tuple[str, str]]:

@@ -77,9 +77,15 @@ def _print(file: Path, size: int, rows: int, kinds: dict[str, int], metadata: Me
     for label in metadata.labels:
         console.print(Text(f"This recording is {printable(label)}.", style="bold yellow"))
     console.print(facts_table(str(file), _recording_facts(size, rows, metadata)))
+    if metadata.emulation is not None and metadata.emulation.injected:
+        console.print(facts_table("Injected by the emulator", _injected_facts(metadata.emulation.injected)))
     counts = [(kind, f"{count:,}") for kind, count in kinds.items()]
     console.print(facts_table("Rows by kind", counts or [("none", "the trace holds no row")]))
     console.print(facts_table("Environment", _environment_facts(metadata)))
+    if metadata.state_check is not None:
+        from cctrace.app.state_view import check_facts  # noqa: PLC0415
+
+        console.print(facts_table("State of the GPUs before", check_facts(metadata.state_check)))
     processes = [fact for process in metadata.collector.processes for fact in _process_facts(process)]
     console.print(facts_table("Processes", processes or [("none", "no process made a CUDA driver call")]))
     notes = [("note", note) for note in metadata.collector.notes]
@@ -188,7 +194,23 @@ def _emulation(metadata: Metadata) -> str | None:
     if metadata.emulation is None:
         return None
     values = ", ".join(f"{key}={value}" for key, value in metadata.emulation.values.items())
+    if not values and metadata.emulation.profile is None:
+        return "profile and values not known"
     return f"{metadata.emulation.profile}: {', '.join(metadata.emulation.causes)} ({values})"
+
+
+def _injected_facts(injected: Mapping[str, Mapping[str, int]]) -> list[tuple[str, str]]:
+    """Returns a line for each cause: calls, time together, mean."""
+    facts = []
+    for cause, total in injected.items():
+        count, sum_ns = total.get("count", 0), total.get("sum_ns", 0)
+        text = f"{count:,} calls, {sum_ns / 1e6:,.3f} ms" if count else "nothing"
+        if count:
+            text += f", {sum_ns / count / 1e3:,.3f} µs each on average"
+        if queued := total.get("queued_ns", 0):
+            text += f"; {queued / 1e6:,.3f} ms more waiting for other threads' copies"
+        facts.append((cause, text))
+    return facts
 
 
 def _print_fields(as_json: bool) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 import typer
 
 from cctrace.errors import UnusableInputError
+from cctrace.profiles.shipped import profile_names
 
 if TYPE_CHECKING:
     from cctrace.collectors.record.settings import EmulatedCosts, RecordSettings
@@ -115,20 +116,30 @@ def record(
         typer.Option(
             "--emulate",
             metavar="PROFILE[:CAUSE,…]",
-            help="Charge the costs of a platform to the command, such as b200-tdx:launch,overlap; the trace "
-            "is labelled.",
+            help="Charge the costs of a platform to the command, such as b200-tdx:launch,overlap; causes are "
+            "launch, pcie, overlap, nvlink. The trace is labelled. "
+            f"Platforms: {', '.join(profile_names())}, or a file that ends in .toml.",
         ),
     ] = None,
     emulate_set: Annotated[
         list[str] | None,
         typer.Option(
-            "--emulate-set", metavar="KEY=µs", help="Another cost, such as kernel_us=6; repeatable."
+            "--emulate-set",
+            metavar="CAUSE.KEY=VALUE",
+            help="Another cost, such as launch.toll_us=20 or pcie.scale=0.5; repeatable.",
         ),
     ] = None,
     counters_hz: Annotated[
         float,
         typer.Option("--counters-hz", min=0.0, help="Samples of GPU counters a second, 1 to 10; 0: none."),
     ] = 1.0,
+    state_check: Annotated[
+        bool,
+        typer.Option(
+            "--state-check/--no-state-check",
+            help="Check the state of the GPUs before the command starts (1 to 2 s, at most 5).",
+        ),
+    ] = True,
     spool_dir: Annotated[
         Path | None,
         typer.Option(
@@ -169,6 +180,7 @@ def record(
         known=settings.known_metadata(label, assignments or ()),
         counters_hz=counters_hz,
         results=results,
+        state_check=state_check,
     )
     _run(wanted, mask)
 
@@ -184,7 +196,7 @@ def _check_choices(gpu: str, counters_hz: float) -> None:
 
 
 def _emulation(profile: str | None, costs: list[str]) -> EmulatedCosts | None:
-    from cctrace.profiles import parse_emulation  # noqa: PLC0415
+    from cctrace.profiles.emulation import parse_emulation  # noqa: PLC0415
 
     if profile is not None:
         return parse_emulation(profile, costs)

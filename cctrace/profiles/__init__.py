@@ -1,6 +1,6 @@
-"""Platform profiles: what confidential computing costs, each value with its source and uncertainty."""
+"""Platform profiles: what confidential computing costs, each value with its source and uncertainty.
 
-from cctrace.profiles.emulation import Emulation, parse_emulation
-from cctrace.profiles.loader import Cost, Profile, load_profile, profile_names
-
-__all__ = ["Cost", "Emulation", "Profile", "load_profile", "parse_emulation", "profile_names"]
+`model` is the document, `files` reads and writes it, `tables` interpolates over size, `difference` makes what
+CC adds out of two measurements, `emulation` is what `record --emulate` charges. They are imported where they
+are used: the models take longer to load than most commands take to run. `shipped` lists the names alone.
+"""

@@ -14,6 +14,7 @@ from cctrace.trace.metadata import (
 from cctrace.trace.reader import Trace, open_trace, to_frame
 from cctrace.trace.schema import COLUMNS, FORMAT_VERSION, KINDS, OPERATIONS, SCHEMA, SOURCES
 from cctrace.trace.settable import SettableField, settable_fields
+from cctrace.trace.state_check import GpuState, ReferenceLoop, StateCheck
 from cctrace.trace.writer import TraceWriter
 
 __all__ = [
@@ -28,11 +29,14 @@ __all__ = [
     "Collector",
     "Emulation",
     "GpuClock",
+    "GpuState",
     "Lane",
     "Metadata",
     "Process",
     "Recording",
+    "ReferenceLoop",
     "SettableField",
+    "StateCheck",
     "Trace",
     "TraceWriter",
     "open_trace",

@@ -20,6 +20,7 @@ from cctrace.trace.documents import (
 )
 from cctrace.trace.schema import FORMAT_VERSION
 from cctrace.trace.settable import resolve
+from cctrace.trace.state_check import StateCheck
 
 MAX_DOCUMENT_BYTES: Final = 16 << 20
 """A document is refused above this size: a lane takes about 120 bytes, so this is a hundred thousand
@@ -128,7 +129,11 @@ class Emulation:
 
     profile: str | None = described("platform profile")
     causes: tuple[str, ...] = field(default=(), metadata={"meaning": "causes that were charged"})
-    values: Mapping[str, Any] = field(default_factory=dict, metadata={"meaning": "what was charged"})
+    values: Mapping[str, Any] = field(default_factory=dict, metadata={"meaning": "what was to be charged"})
+    injected: Mapping[str, Mapping[str, int]] | None = described(
+        "cause -> what calls of the trace were really charged, by the recorder's clock: their `count`, their "
+        "`sum_ns`; beside it, `queued_ns` of pcie: copies waiting for other threads' copies; null: not known"
+    )
     extra: Mapping[str, Any] = unknown_keys()
 
 
@@ -164,6 +169,10 @@ class Metadata:
     clock: Clock = field(default_factory=Clock)
     emulation: Emulation | None = field(
         default=None, metadata={"meaning": "what the recorder charged; null if nothing was emulated"}
+    )
+    state_check: StateCheck | None = field(
+        default=None,
+        metadata={"meaning": "state of the GPUs right before the command started; null if not checked"},
     )
     lanes: tuple[Lane, ...] = field(default=(), metadata={"meaning": "host threads and GPU streams"})
     labels: tuple[str, ...] = field(

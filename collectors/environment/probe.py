@@ -46,7 +46,7 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(OSError, ValueError):  # a crash of the driver library leaves no file behind
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    answer = _answers()
+    answer = answers()
     threading.Thread(target=_end_with_recorder, daemon=True).start()
     requests = _Requests()
     with open_nvml() as nvml:
@@ -66,7 +66,7 @@ def main() -> None:
                 return
 
 
-def _answers() -> Callable[[Mapping[str, Any]], None]:
+def answers() -> Callable[[Mapping[str, Any]], None]:
     """Returns the function that answers; nothing else, of no library, can get onto that stream."""
     stream = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

@@ -15,10 +15,17 @@ uint8_t direction(uint8_t source, uint8_t destination) {
   return on_device(destination) ? kH2D : kH2H;
 }
 
+Copy between(uint8_t source, uint8_t destination, uint64_t bytes) {
+  return {bytes, pack(source, destination), direction(source, destination)};
+}
+
+void describe(Call& c, const Copy& copy) {
+  c.memory = copy.memory;
+  c.copy_kind = copy.kind;
+}
+
 void by_pointers(Call& c, uint64_t destination, uint64_t source) {
-  const uint8_t to = memory_kind(destination), from = memory_kind(source);
-  c.memory = pack(from, to);
-  c.copy_kind = direction(from, to);
+  describe(c, between(memory_kind(source), memory_kind(destination), 0));
   tax::measure_pointer_query(source, destination);
 }
 
@@ -38,8 +45,7 @@ template <class Copy>
 void strided(Call& c, const Copy* copy, uint64_t depth) {
   const uint8_t from = side(copy->srcMemoryType, bits(copy->srcHost), copy->srcDevice);
   const uint8_t to = side(copy->dstMemoryType, bits(copy->dstHost), copy->dstDevice);
-  c.memory = pack(from, to);
-  c.copy_kind = direction(from, to);
+  describe(c, between(from, to, 0));
   c.bytes = product(product(copy->WidthInBytes, copy->Height), depth);
 }
 
@@ -49,7 +55,24 @@ uint64_t sum(const size_t* sizes, uint64_t count) {
   return total;
 }
 
-uint64_t last_size(const Call& c) { return c.size_count ? c.sizes[c.size_count - 1] : 0; }
+uint8_t operand(const CUmemcpy3DOperand& o) {
+  return o.type == CU_MEMCPY_OPERAND_TYPE_ARRAY ? uint8_t{kArray} : memory_kind(o.op.ptr.ptr);
+}
+
+Copy strided_at(const CUDA_MEMCPY3D_BATCH_OP& operation) {
+  const CUextent3D& e = operation.extent;
+  return between(operand(operation.src), operand(operation.dst),
+                 product(product(e.width, e.height), e.depth));
+}
+
+uint64_t strided_sum(const CUDA_MEMCPY3D_BATCH_OP* operations, uint64_t count) {
+  uint64_t total = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    const CUextent3D& e = operations[i].extent;
+    total += product(product(e.width, e.height), e.depth);
+  }
+  return total;
+}
 
 // (destination, pitch, value, width, height)
 uint64_t set_2d(const Call& c, uint64_t element) { return product(product(c.sizes[1], c.sizes[2]), element); }
@@ -69,8 +92,6 @@ void read(Call& c, const CUDA_MEMCPY3D_PEER* copy) {
   strided(c, copy, copy->Depth);
   if (copy->srcContext != copy->dstContext && c.copy_kind == kD2D) c.copy_kind = kP2P;
 }
-
-void read(Call& c, CUDA_MEMCPY3D_BATCH_OP* operations) { c.object = bits(operations); }
 
 uint8_t memory_kind(uint64_t pointer) {
   using Query = CUresult (*)(unsigned, CUpointer_attribute*, void**, CUdeviceptr);
@@ -151,18 +172,13 @@ void finish(Call& c, Shape shape) {
       break;  // read() did it
     case Shape::copy_batch:
       c.bytes = sum(c.batch_sizes, c.sizes[0]);
-      if (c.batch[0] && c.batch[1] && c.sizes[0]) by_pointers(c, c.batch[0][0], c.batch[1][0]);
+      if (copy_count(c, shape)) by_pointers(c, c.batch[0][0], c.batch[1][0]);
       break;
-    case Shape::copy_3d_batch: {
-      auto* operations = reinterpret_cast<const CUDA_MEMCPY3D_BATCH_OP*>(static_cast<uintptr_t>(c.object));
-      c.object = 0;
+    case Shape::copy_3d_batch:
       c.copy_kind = kOtherCopy;
-      for (uint64_t i = 0; operations && i < c.sizes[0]; i++) {
-        const CUextent3D& e = operations[i].extent;
-        c.bytes += product(product(e.width, e.height), e.depth);
-      }
+      c.bytes = strided_sum(c.operations, copy_count(c, shape));
+      if (copy_count(c, shape)) describe(c, strided_at(c.operations[0]));
       break;
-    }
     case Shape::set_8:
       c.bytes = last_size(c);
       break;
@@ -181,6 +197,28 @@ void finish(Call& c, Shape shape) {
     case Shape::set_2d_32:
       c.bytes = set_2d(c, 4);
       break;
+  }
+}
+
+uint64_t copy_count(const Call& c, Shape shape) {
+  switch (shape) {
+    case Shape::copy_batch:
+      return c.batch[0] && c.batch[1] && c.batch_sizes ? c.sizes[0] : 0;
+    case Shape::copy_3d_batch:
+      return c.operations ? c.sizes[0] : 0;
+    default:
+      return 1;
+  }
+}
+
+Copy copy_at(const Call& c, Shape shape, uint64_t index) {
+  switch (shape) {
+    case Shape::copy_batch:
+      return between(memory_kind(c.batch[1][index]), memory_kind(c.batch[0][index]), c.batch_sizes[index]);
+    case Shape::copy_3d_batch:
+      return strided_at(c.operations[index]);
+    default:
+      return {c.bytes, c.memory, c.copy_kind};
   }
 }
 

@@ -43,7 +43,8 @@ struct Call {
   void* const* out = nullptr;  // where an allocation puts its pointer
   CUfunction function = nullptr;
   const size_t* batch_sizes = nullptr;
-  const CUdeviceptr* batch[2] = {};
+  const CUdeviceptr* batch[2] = {};  // destinations, then sources
+  const CUDA_MEMCPY3D_BATCH_OP* operations = nullptr;
   uint8_t memory = 0;
   uint8_t copy_kind = kNoCopy;
   uint64_t bytes = 0;
@@ -95,7 +96,7 @@ uint8_t memory_of(CUmemorytype type);
 void read(Call& c, const CUDA_MEMCPY2D* copy);
 void read(Call& c, const CUDA_MEMCPY3D* copy);
 void read(Call& c, const CUDA_MEMCPY3D_PEER* copy);
-void read(Call& c, CUDA_MEMCPY3D_BATCH_OP* operations);
+inline void read(Call& c, CUDA_MEMCPY3D_BATCH_OP* operations) { c.operations = operations; }
 
 template <class T>
 inline void read(Call&, T) {}
@@ -105,7 +106,22 @@ inline void read(Call&, T) {}
 uint8_t memory_kind(uint64_t pointer);
 
 // Completes bytes, direction and memory kinds once all arguments are read. Asks the driver about host
-// pointers only.
+// pointers only. A batch has the sum of the bytes, and the rest of its first copy.
 void finish(Call& c, Shape shape);
+
+// The size given last: the bytes of a copy without structure, of an allocation, of a registration.
+inline uint64_t last_size(const Call& c) { return c.size_count ? c.sizes[c.size_count - 1] : 0; }
+
+// One of the copies that a call asks for.
+struct Copy {
+  uint64_t bytes;
+  uint8_t memory;  // as in a record
+  uint8_t kind;
+};
+
+// How many there are in a finished call, and which they are. Those of a batch are asked of the driver each
+// time.
+uint64_t copy_count(const Call& c, Shape shape);
+Copy copy_at(const Call& c, Shape shape, uint64_t index);
 
 }  // namespace cctrace

@@ -7,6 +7,9 @@
 namespace cctrace {
 namespace {
 
+// Beyond it a factor is a slip.
+constexpr double kMaxFactor = 1e4;
+
 const char* text(const char* name) {
   const char* value = getenv(name);
   return value && *value ? value : nullptr;
@@ -27,26 +30,45 @@ uint64_t nanoseconds(const char* microseconds) {
   return static_cast<uint64_t>(value * 1e3 + 0.5);
 }
 
-// "kernel_us=12.25,graph_us=12.25,overlap=1"
-Emulation emulation(const char* value) {
-  Emulation e;
-  struct Key {
-    const char* name;
-    uint64_t* target;
-  };
-  const Key keys[] = {{"kernel_us=", &e.kernel_ns},
-                      {"graph_us=", &e.graph_ns},
-                      {"copy_us=", &e.copy_ns},
-                      {"memset_us=", &e.memset_ns},
-                      {"event_us=", &e.event_ns}};
-  for (const char* p = value; p && *p; p = strchr(p, ',') ? strchr(p, ',') + 1 : nullptr) {
-    for (const Key& key : keys) {
-      if (!strncmp(p, key.name, strlen(key.name))) *key.target = nanoseconds(p + strlen(key.name));
-    }
-    if (!strncmp(p, "overlap=1", 9)) e.overlap = true;
+double factor(const char* text) {
+  const double value = strtod(text, nullptr);
+  return value > 1 && value <= kMaxFactor ? value : 1;
+}
+
+// The text behind "key=" among "key=value,key=value"; null if the key is not there.
+const char* value_of(const char* key, const char* list) {
+  const size_t length = strlen(key);
+  for (const char* p = list; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : nullptr) {
+    if (!strncmp(p, key, length) && p[length] == '=') return p + length + 1;
   }
-  // Present but all zero still runs the machinery: that is how its own cost is measured.
-  e.active = value != nullptr;
+  return nullptr;
+}
+
+// "kernel_us=12.25,overlap=1,h2d_us=64:4.6/1048576:92,…"
+Emulation emulation(const char* list) {
+  Emulation e;
+  e.active = list != nullptr;
+  const auto set = [list](const char* key, auto& target, auto read) {
+    if (const char* value = value_of(key, list)) target = read(value);
+  };
+  set("kernel_us", e.kernel_ns, nanoseconds);
+  set("graph_us", e.graph_ns, nanoseconds);
+  set("copy_us", e.copy_ns, nanoseconds);
+  set("memset_us", e.memset_ns, nanoseconds);
+  set("event_us", e.event_ns, nanoseconds);
+  set("h2d_us", e.h2d, CostTable::parse);
+  set("d2h_us", e.d2h, CostTable::parse);
+  e.h2d_pageable = e.h2d;
+  e.d2h_pageable = e.d2h;
+  set("h2d_pageable_us", e.h2d_pageable, CostTable::parse);
+  set("d2h_pageable_us", e.d2h_pageable, CostTable::parse);
+  set("host_alloc_us", e.host_alloc, CostTable::parse);
+  set("overlap", e.overlap,
+      [](const char* value) { return value[0] == '1' && (!value[1] || value[1] == ','); });
+  set("collective_factor", e.collective_factor, factor);
+  set("all_to_all_factor", e.all_to_all_factor, factor);
+  set("peer_copy_factor", e.peer_copy_factor, factor);
+  set("peer_latency_us", e.peer_latency_ns, nanoseconds);
   return e;
 }
 

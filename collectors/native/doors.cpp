@@ -1,11 +1,13 @@
 // The doors through which libraries reach the driver: dlsym, and cuGetProcAddress in both its versions. (The
 // third, the symbols themselves, is at the end of interposer.cpp.)
 #include <cuda.h>
+#include <dlfcn.h>
 #include <string.h>
 
 #include "config.h"
 #include "driver.h"
 #include "interposer.h"
+#include "nccl.h"
 
 namespace cctrace {
 namespace {
@@ -64,12 +66,21 @@ EXPORTED CUresult cuGetProcAddress_v2(const char* name, void** out, int version,
   return cctrace::look_v2(name, out, version, flags, status);
 }
 
-// What dlsym answers for the driver's names; null: not ours, the C library answers. Called from the assembly
-// below.
+// What dlsym answers for NCCL's names. The next definition after the caller only the C library can find.
+static void* find_nccl(void* handle, const char* name) {
+  using namespace cctrace;
+  if (handle == RTLD_NEXT) return nullptr;
+  void* real = driver::real_dlsym(handle, name);
+  return real ? nccl::wrap(name, real) : nullptr;
+}
+
+// What dlsym answers for the driver's names and NCCL's; null: not ours, the C library answers. Called from
+// the assembly below.
 extern "C" __attribute__((visibility("hidden"), used)) void* cctrace_dlsym(void* handle, const char* name) {
   using namespace cctrace;
-  if (!name || name[0] != 'c' || name[1] != 'u' || name[2] < 'A' || name[2] > 'Z' || !config().spool)
-    return nullptr;
+  if (!name || !config().spool) return nullptr;
+  if (!strncmp(name, "nccl", 4)) return find_nccl(handle, name);
+  if (name[0] != 'c' || name[1] != 'u' || name[2] < 'A' || name[2] > 'Z') return nullptr;
   void* real = driver::real_dlsym(handle, name);
   if (!real) return nullptr;
   if (!strcmp(name, "cuGetProcAddress")) return reinterpret_cast<void*>(look_v1);

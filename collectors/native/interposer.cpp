@@ -11,6 +11,7 @@
 
 #include "driver.h"
 #include "hook.h"
+#include "nccl_imports.h"
 #include "unknown.h"
 
 namespace cctrace {
@@ -23,6 +24,8 @@ uint16_t current_device() {
 }
 
 void on_stream_created(uint64_t handle) {
+  // NCCL makes streams for every communicator, so whoever will use it is loaded now.
+  nccl::follow_imports();
   Record r{};
   r.kind = Kind::stream;
   r.start_ns = r.end_ns = monotonic_ns();

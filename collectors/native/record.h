@@ -10,11 +10,12 @@ constexpr uint32_t kSpoolMagic = 0x50534343;  // "CCSP"
 constexpr uint32_t kSpoolVersion = 1;
 
 enum class Kind : uint8_t {
-  call = 1,     // one host call of the driver API, seen by the interposer
-  mark = 2,     // a named range of host time (NVTX or the hook)
-  stamp = 3,    // one %globaltimer reading from inside the GPU
-  binding = 4,  // from now on `object` (an executable graph) carries the stamps tagged `bytes`
-  stream = 5,   // a stream was created; its handle may be one that was used before
+  call = 1,        // one host call of the driver API, seen by the interposer
+  mark = 2,        // a named range of host time (NVTX or the hook)
+  stamp = 3,       // one %globaltimer reading from inside the GPU
+  binding = 4,     // from now on `object` (an executable graph) carries the stamps tagged `bytes`
+  stream = 5,      // a stream was created; its handle may be one that was used before
+  collective = 6,  // one host call of NCCL that moves data
 
   kernel = 32,  // CUPTI activity records
   graph = 33,
@@ -87,6 +88,9 @@ constexpr uint16_t kNoDevice = 0xffff;
 //   stamp      start = %globaltimer ns; object = tag; bytes = index in the ring; device
 //   binding    start; object = executable graph; bytes = tag
 //   stream     start; object = handle; device
+//   collective tid start end stream bytes result device; name = NCCL's function; object = communicator;
+//              link = calls of the communicator before it; operation = ncclDataType_t; memory, copy_kind =
+//              low and high byte of the number of ranks
 //   kernel     start end device stream; name = symbol; link = correlation; tid = graph id; object = node id
 //   graph      start end device stream; link = correlation; tid = graph id
 //   copy       as kernel; bytes memory copy_kind        memset: as kernel; bytes

@@ -18,8 +18,10 @@
 #include "config.h"
 #include "control.h"
 #include "ring.h"
+#include "spin.h"
 #include "spool.h"
 #include "tax.h"
+#include "truth.h"
 
 namespace cctrace {
 namespace recorder {
@@ -60,6 +62,15 @@ bool unlink_state(ThreadState* previous, ThreadState* state) {
   return g_threads.compare_exchange_strong(expected, state->next);
 }
 
+// Counted where the records are written: what is lost with a record counts no more than the record.
+void take_charges(Charges* charges, uint32_t count) {
+  if (spool::is_open()) truth::count(charges, count);
+  // Places are all zero until a charge is put there.
+  for (uint32_t i = 0; i < count; i++) {
+    if (!charges[i].none()) charges[i] = {};
+  }
+}
+
 void drain_one(ThreadState& s) {
   uint32_t tail = s.tail.load(std::memory_order_relaxed);
   const uint32_t head = s.head.load(std::memory_order_acquire);
@@ -68,6 +79,7 @@ void drain_one(ThreadState& s) {
     const uint32_t count =
         head - tail < ThreadState::kCapacity - at ? head - tail : ThreadState::kCapacity - at;
     spool::write(&s.records[at], count);
+    if (config().emulation.active) take_charges(&s.charges[at], count);
     tail += count;
     s.tail.store(tail, std::memory_order_release);
   }
@@ -88,6 +100,7 @@ void drain() {
     s = next;
   }
   spool::note_loss("ring full", g_lost.exchange(0));
+  truth::note();
 }
 
 void write_clock() {
@@ -106,7 +119,14 @@ void tick() {
   write_clock();
   spool::note_process_name();
   cupti::on_tick();
+  nvlink::on_tick();
   stamps::on_tick();
+}
+
+void set_recording(bool wanted) {
+  // What the GPU did until now belongs to what was.
+  if (wanted != g_recording) nvlink::on_tick();
+  g_recording = wanted;
 }
 
 void* writer(void*) {
@@ -117,7 +137,7 @@ void* writer(void*) {
     usleep(kDrainPeriodUs);
     const uint32_t wanted = g_flush_wanted;
     const uint64_t now = monotonic_ns();
-    g_recording = spool::is_open() && control::wanted(now);
+    set_recording(spool::is_open() && control::wanted(now));
     if (wanted != g_flush_done || now >= next_tick) {
       tick();
       next_tick = now + kTickNs;
@@ -125,7 +145,7 @@ void* writer(void*) {
     drain();
     g_flush_done = wanted;
   }
-  g_recording = false;
+  set_recording(false);
   tick();
   cupti::on_finish();
   stamps::on_finish();
@@ -181,6 +201,7 @@ bool start_now() {
     g_state = kOff;
     return false;
   }
+  if (config().emulation.active) spin::calibrate();
   tax::measure();
   g_recording = control::wanted(monotonic_ns());
   if (!start_writer()) {
@@ -223,7 +244,7 @@ ThreadState* thread_state() {
   return t_state;
 }
 
-void push(const Record& record) {
+void push(const Record& record, const Charges* charges) {
   ThreadState* s = thread_state();
   if (!s) {
     g_lost++;
@@ -235,6 +256,7 @@ void push(const Record& record) {
     return;
   }
   s->records[head % ThreadState::kCapacity] = record;
+  if (charges) s->charges[head % ThreadState::kCapacity] = *charges;
   s->head.store(head + 1, std::memory_order_release);
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "record.h"
+#include "truth.h"
 
 namespace cctrace {
 namespace recorder {
@@ -16,7 +17,8 @@ bool start();
 bool recording();
 
 // Hands one record to the writer, through the calling thread's ring. Never blocks; a full ring counts a loss.
-void push(const Record& record);
+// With it goes what the emulator charged to the call, if it did.
+void push(const Record& record, const Charges* charges = nullptr);
 
 // Waits until everything pushed so far is on disk, at most `timeout_ms`.
 void flush(int timeout_ms);
@@ -39,6 +41,10 @@ namespace cupti {
 void on_tick();    // about once a second, and before the end
 void on_finish();  // last chance, from the writer thread: flush everything, also unfinished records
 }  // namespace cupti
+
+namespace nvlink {
+void on_tick();  // also before recording() changes
+}  // namespace nvlink
 
 namespace stamps {
 void on_tick();

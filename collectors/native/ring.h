@@ -4,7 +4,9 @@
 #include <atomic>
 #include <cstdint>
 
+#include "collectives.h"
 #include "record.h"
+#include "truth.h"
 
 namespace cctrace {
 
@@ -17,6 +19,7 @@ struct ThreadState {
     uint64_t function;
     uint32_t generation;
     uint32_t id;
+    collectives::Kernel transfer;
   };
 
   std::atomic<uint32_t> head{0};
@@ -37,6 +40,8 @@ struct ThreadState {
   Name names[kNames] = {};
 
   alignas(64) Record records[kCapacity];
+  // Of the record at the same place. All zero, and never touched, where nothing is charged.
+  Charges charges[kCapacity];
 };
 
 namespace recorder {

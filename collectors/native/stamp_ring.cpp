@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "clock.h"
-#include "driver.h"
+#include "gpu_functions.h"
 #include "record.h"
 #include "recorder.h"
 #include "spool.h"
@@ -12,6 +12,9 @@
 namespace cctrace {
 namespace stamps {
 namespace {
+
+using gpu::cuda;
+using gpu::Current;
 
 // 65536 entries, 1 MiB: a server that replays 30 graphs a step at 500 steps a second fills it in two seconds,
 // and it is read every second.
@@ -28,46 +31,6 @@ struct Entry {
 };
 static_assert(sizeof(Entry) == kEntryBytes, "as the kernel writes it");
 
-// The few driver functions that stamps need, past our own wrappers.
-struct Functions {
-#define CCTRACE_STAMP_FUNCTIONS(X)                                                                       \
-  X(cuLibraryLoadData, CUresult (*)(CUlibrary*, const void*, CUjit_option*, void**, unsigned,            \
-                                    CUlibraryOption*, void**, unsigned))                                 \
-  X(cuLibraryGetKernel, CUresult (*)(CUkernel*, CUlibrary, const char*))                                 \
-  X(cuKernelGetFunction, CUresult (*)(CUfunction*, CUkernel))                                            \
-  X(cuLaunchKernel, CUresult (*)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
-                                 unsigned, CUstream, void**, void**))                                    \
-  X(cuMemAlloc_v2, CUresult (*)(CUdeviceptr*, size_t))                                                   \
-  X(cuMemsetD8Async, CUresult (*)(CUdeviceptr, unsigned char, size_t, CUstream))                         \
-  X(cuMemcpyDtoHAsync_v2, CUresult (*)(void*, CUdeviceptr, size_t, CUstream))                            \
-  X(cuStreamCreate, CUresult (*)(CUstream*, unsigned))                                                   \
-  X(cuStreamSynchronize, CUresult (*)(CUstream))                                                         \
-  X(cuCtxSynchronize, CUresult (*)())                                                                    \
-  X(cuCtxGetDevice, CUresult (*)(CUdevice*))                                                             \
-  X(cuCtxSetCurrent, CUresult (*)(CUcontext))                                                            \
-  X(cuCtxPushCurrent_v2, CUresult (*)(CUcontext))                                                        \
-  X(cuCtxPopCurrent_v2, CUresult (*)(CUcontext*))                                                        \
-  X(cuThreadExchangeStreamCaptureMode, CUresult (*)(CUstreamCaptureMode*))
-#define X(name, ...)            \
-  using name##_t = __VA_ARGS__; \
-  name##_t name = driver::function<name##_t>(#name);
-  CCTRACE_STAMP_FUNCTIONS(X)
-#undef X
-
-  const char* missing() const {
-#define X(name, ...) \
-  if (!name) return #name;
-    CCTRACE_STAMP_FUNCTIONS(X)
-#undef X
-    return nullptr;
-  }
-};
-
-const Functions& cuda() {
-  static const auto* f = new Functions;
-  return *f;
-}
-
 CUkernel load_kernel() {
   static CUkernel kernel = nullptr;
   if (kernel) return kernel;
@@ -78,30 +41,9 @@ CUkernel load_kernel() {
   return kernel;
 }
 
-// Makes a context current for as long as it lives, whatever the thread had.
-class Current {
- public:
-  explicit Current(CUcontext context) : pushed_(cuda().cuCtxPushCurrent_v2(context) == CUDA_SUCCESS) {
-    // Captures of other threads forbid unsafe calls by default; none of ours touches their streams.
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    if (pushed_ && cuda().cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS) previous_ = mode;
-  }
-  ~Current() {
-    if (!pushed_) return;
-    cuda().cuThreadExchangeStreamCaptureMode(&previous_);
-    CUcontext ignored;
-    cuda().cuCtxPopCurrent_v2(&ignored);
-  }
-  explicit operator bool() const { return pushed_; }
-
- private:
-  bool pushed_;
-  CUstreamCaptureMode previous_ = CU_STREAM_CAPTURE_MODE_GLOBAL;
-};
-
 bool launch_into(CUfunction kernel, CUdeviceptr ring, uint32_t mask, uint32_t payload, CUstream stream) {
   void* parameters[] = {&ring, &payload, &mask};
-  return cuda().cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr) == CUDA_SUCCESS;
+  return gpu::launch_one_thread(kernel, parameters, stream) == CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -161,10 +103,7 @@ bool Ring::launch(uint32_t payload, CUstream stream) const {
 void Ring::fail(const char* what, CUresult result) {
   usable_ = false;
   spool::note_state("stamps.state", what, static_cast<uint64_t>(result));
-  // A context that is gone is the end of a program, not a fault.
-  if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_DEINITIALIZED ||
-      result == CUDA_ERROR_INVALID_CONTEXT)
-    return;
+  if (gpu::means_ended(result)) return;
   recorder::warn_once("no GPU stamps: cannot %s (CUDA error %d)", what, static_cast<int>(result));
 }
 

@@ -5,6 +5,7 @@
 
 #include "config.h"
 #include "driver.h"
+#include "gpu_functions.h"
 #include "graphs.h"
 #include "recorder.h"
 #include "ring.h"
@@ -41,16 +42,6 @@ std::atomic<uint32_t> g_next_tag{1};
 
 uint32_t next_tag() { return g_next_tag.fetch_add(1) & kTagMask; }
 
-CUcontext context_of(CUstream stream) {
-  using OfStream = CUresult (*)(CUstream, CUcontext*);
-  using Now = CUresult (*)(CUcontext*);
-  static const auto of_stream = driver::function<OfStream>("cuStreamGetCtx");
-  static const auto now = driver::function<Now>("cuCtxGetCurrent");
-  CUcontext context = nullptr;
-  if (of_stream && of_stream(stream, &context) == CUDA_SUCCESS && context) return context;
-  return now && now(&context) == CUDA_SUCCESS ? context : nullptr;
-}
-
 Ring* find_ring(CUcontext context) {
   for (int i = 0; i < g_ring_count; i++) {
     if (g_rings[i].context() == context) return &g_rings[i];
@@ -60,7 +51,7 @@ Ring* find_ring(CUcontext context) {
 
 // The usable ring of the stream's context; made now if that is allowed.
 Ring* ring_for(CUstream stream, bool may_create) {
-  const CUcontext context = context_of(stream);
+  const CUcontext context = gpu::context_of(stream);
   if (!context) return nullptr;
   Ring* ring = find_ring(context);
   if (!ring && may_create && !graphs::captures_active()) {
@@ -230,11 +221,7 @@ void on_context_gone(CUcontext context) {
 }
 
 void on_primary_context_left(CUdevice device) {
-  using State = CUresult (*)(CUdevice, unsigned*, int*);
-  static const auto state = driver::function<State>("cuDevicePrimaryCtxGetState");
-  unsigned flags = 0;
-  int active = 0;
-  if (!enabled() || !state || state(device, &flags, &active) != CUDA_SUCCESS || active) return;
+  if (!enabled() || !gpu::primary_context_is_gone(device)) return;
   std::lock_guard<std::mutex> lock(g_mutex);
   for (int i = 0; i < g_ring_count; i++) {
     if (g_rings[i].context() && g_rings[i].device() == static_cast<uint16_t>(device)) g_rings[i].forget();

@@ -21,6 +21,7 @@ from cctrace.collectors.record.settings import RecordSettings
 from cctrace.collectors.record.supervisor import Ending
 from cctrace.collectors.record.variables import CUPTI_MODES
 from cctrace.trace.metadata import Clock, Collector, Emulation, Metadata, Recording
+from cctrace.trace.state_check import StateCheck
 
 ENVIRONMENT_KEY: Final = "environment"
 """Key of the metadata under which the state of the machine at start and end is kept."""
@@ -74,12 +75,27 @@ def start_document(
     )
 
 
+def checked_document(started: Metadata, check: StateCheck) -> Metadata:
+    """Returns `started` with the state of the GPUs. The recording begins after the check, not before."""
+    pair = clock_pair()
+    return replace(
+        started,
+        state_check=check,
+        recording=replace(started.recording, started_at=_local_time(pair[1]), start_ns=pair[0]),
+        clock=replace(started.clock, pairs=(pair,)),
+    )
+
+
+def _local_time(realtime_ns: int) -> str:
+    started = datetime.fromtimestamp(realtime_ns / 1e9, timezone.utc).astimezone()
+    return started.isoformat(timespec="milliseconds")
+
+
 def _recording(settings: RecordSettings, monotonic_ns: int, realtime_ns: int) -> Recording:
     window = settings.window
-    started = datetime.fromtimestamp(realtime_ns / 1e9, timezone.utc).astimezone()
     return Recording(
         command=tuple(redact_command(settings.command)),
-        started_at=started.isoformat(timespec="milliseconds"),
+        started_at=_local_time(realtime_ns),
         start_ns=monotonic_ns,
         window={
             "delay_s": window.delay_s,

@@ -19,13 +19,14 @@ from cctrace.collectors.environment.snapshot import Snapshot
 from cctrace.collectors.library import find_library
 from cctrace.collectors.record import folder as spool_folder
 from cctrace.collectors.record.control import CONTROL_NAME, ControlPage
-from cctrace.collectors.record.document import end_document, start_document
+from cctrace.collectors.record.document import checked_document, end_document, start_document
 from cctrace.collectors.record.processes import descendants
 from cctrace.collectors.record.results import read_results
 from cctrace.collectors.record.settings import RecordSettings, check_output
 from cctrace.collectors.record.signals import Interrupted, interruptible, raise_pending
 from cctrace.collectors.record.supervisor import Ending, Supervisor
 from cctrace.collectors.record.variables import child_environment
+from cctrace.collectors.state import check as gpu_check
 from cctrace.errors import UnusableInputError
 from cctrace.trace.metadata import Metadata
 
@@ -145,6 +146,26 @@ class _Recording:
         if snapshot.confidential.refuses_work:
             self._note("the GPUs are not in the ready state: CUDA will refuse to start (error 802)")
         self._metadata = start_document(settings, snapshot, packages, base)
+        self._write_metadata(self._metadata)
+        if settings.state_check:
+            self._check_state(has_gpu=bool(snapshot.gpus))
+
+    def _check_state(self, *, has_gpu: bool) -> None:
+        """Checks the GPUs, when everything else is ready: the next thing that they do is the command's.
+
+        Args:
+            has_gpu: NVML has shown one; else only its device file can tell.
+        """
+        if not has_gpu and not gpu_check.has_device_file():
+            check = gpu_check.without_gpu()
+        else:
+            self._say("checking the state of the GPUs before the command starts (--no-state-check skips it)")
+            check = gpu_check.check_state(poll=raise_pending)
+            for finding in check.findings:
+                self._say(f"state check: {finding}")
+            if check.missing is not None:
+                self._say(f"the state check is not complete: {check.missing}")
+        self._metadata = checked_document(self._metadata, check)
         self._write_metadata(self._metadata)
 
     def start(self) -> None:

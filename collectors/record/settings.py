@@ -45,6 +45,7 @@ class RecordSettings:
         known: metadata that the user gave (label, `--set`).
         counters_hz: samples of the GPU counters a second; 0: none.
         results: JSON file of a load client, read when the command has ended.
+        state_check: check the state of the GPUs before the command starts.
     """
 
     command: tuple[str, ...]
@@ -58,6 +59,7 @@ class RecordSettings:
     known: Metadata = field(default_factory=Metadata)
     counters_hz: float = DEFAULT_HZ
     results: Path | None = None
+    state_check: bool = True
 
 
 def known_metadata(label: str | None, assignments: Sequence[str]) -> Metadata:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from cctrace.collectors.spool.collectives import collective_attributes
 from cctrace.collectors.spool.layout import (
     COPY_CODES,
     FROM_STAMPS,
@@ -64,6 +65,7 @@ _RECORD_KIND: Final = _table(
     list(KINDS),
     {
         Kind.MARK: "range",
+        Kind.COLLECTIVE: "collective",
         Kind.KERNEL: "kernel",
         Kind.GRAPH: "graph",
         Kind.COPY: "copy",
@@ -151,7 +153,7 @@ class Numbers:
 
 def wants_stream(batch: Batch) -> npt.NDArray[np.bool_]:
     """Calls whose stream means something; a query with an object asks about an event."""
-    wanted = _is_in(batch, _ON_STREAM)
+    wanted = _is_in(batch, _ON_STREAM) | batch.is_collective
     queries = batch.operations == Operation.QUERY
     return wanted & ~(queries & (batch["object"] != 0)) if queries.any() else wanted
 
@@ -175,8 +177,8 @@ def lane_table(batch: Batch, shared: LaneRows, texts: Texts, numbers: Numbers) -
     place of its class in `texts.classes`.
     """
     count = len(batch)
-    is_call = batch.is_call
-    calls = int(np.count_nonzero(is_call))
+    calls = int(np.count_nonzero(batch.is_call))
+    collectives = calls < count and bool(batch.is_collective.any())
     columns: dict[str, pa.Array] = {
         "pid": _constant(shared.pid, count, pa.int32()),
         "lane": _constant(shared.lane, count, pa.int32()),
@@ -187,8 +189,10 @@ def lane_table(batch: Batch, shared: LaneRows, texts: Texts, numbers: Numbers) -
     }
     starts, ends = _bounded(batch["start_ns"]), _bounded(batch["end_ns"])
     columns["start_ns"], columns["duration_ns"] = pa.array(starts), pa.array(np.maximum(ends - starts, 0))
-    if calls:
+    if calls or collectives:
         columns.update(_call_columns(batch, texts))
+    if collectives:
+        columns["attributes"] = collective_attributes(batch)
     if calls == count:
         columns["kind"] = _coded(_call_kinds(batch), _KIND_WORDS)
         columns["source"] = _constant_word("interposer", count)
@@ -215,19 +219,22 @@ def _captured(batch: Batch) -> npt.NDArray[np.bool_]:
 
 
 def _call_columns(batch: Batch, texts: Texts) -> dict[str, pa.Array]:
-    """Columns that only host calls fill; the operation of other rows is 0, which none of the tables knows."""
+    """Columns that only host calls fill, NCCL's included.
+
+    The operation of other rows than the driver's calls is 0, which none of the tables knows.
+    """
     operations, captured = batch.operations, _captured(batch)
     result = np.clip(batch["result"], -(2**15), 2**15 - 1).astype(np.int16)
     columns = {
         "operation": _coded(_look_up(_OPERATION, operations), _OPERATION_WORDS),
-        "result": _masked(result, batch.is_call),
+        "result": _masked(result, batch.is_call | batch.is_collective),
     }
     launches = operations == Operation.KERNEL
     if launches.any():
         symbols = np.where(launches, batch["link"], np.uint32(0))
         columns["kernel"] = _words(texts.places(symbols), texts.words)
     sizes = _is_in(batch, _SIZED)
-    sized = sizes & ~captured
+    sized = sizes & ~captured | batch.is_collective
     maybe_sized = _is_in(batch, _MAYBE_SIZED)
     if maybe_sized.any():
         sized = sized | maybe_sized & (batch["bytes"] > 0)
@@ -265,7 +272,7 @@ def _kinds_and_sources(batch: Batch) -> tuple[Codes, Codes]:
     is_mark = record_kinds == Kind.MARK
     kinds = np.where(is_call, _call_kinds(batch), _look_up(_RECORD_KIND, record_kinds))
     kinds = np.where(_is_step(batch), _KIND_PLACE["step"], kinds)
-    sources = np.where(is_call, _SOURCE_PLACE["interposer"], _SOURCE_PLACE["cupti"])
+    sources = np.where(is_call | batch.is_collective, _SOURCE_PLACE["interposer"], _SOURCE_PLACE["cupti"])
     marks = np.where((flags & Flag.NVTX) != 0, _SOURCE_PLACE["nvtx"], _SOURCE_PLACE["hook"])
     sources = np.where(is_mark, marks, sources)
     return kinds, np.where(batch["reserved"] == FROM_STAMPS, _SOURCE_PLACE["stamps"], sources)

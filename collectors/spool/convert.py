@@ -13,8 +13,9 @@ import pyarrow as pa
 from cctrace import __version__
 from cctrace.collectors.spool.counters import COUNTERS_NAME, counter_tables
 from cctrace.collectors.spool.derived import RowWatch, fill_derived
-from cctrace.collectors.spool.facts import clock_pairs, cupti_ran, process_facts
+from cctrace.collectors.spool.facts import clock_pairs, cupti_ran, injected_totals, process_facts
 from cctrace.collectors.spool.index import build_index
+from cctrace.collectors.spool.injected import Totals, with_injected
 from cctrace.collectors.spool.lanes import Lanes
 from cctrace.collectors.spool.pipeline import BackgroundWriter
 from cctrace.collectors.spool.process import ProcessNumbers, ProcessRows
@@ -122,6 +123,7 @@ class _Parts:
     gpu_clocks: tuple[GpuClock, ...]
     pairs: tuple[tuple[int, int], ...]
     cupti_ran: bool
+    injected: tuple[Totals, ...]
 
 
 class _Work:
@@ -183,6 +185,7 @@ def _write_processes(
     gpu_clocks: list[GpuClock] = []
     pairs: list[tuple[int, int]] = []
     numbers: dict[int, ProcessNumbers] = {}
+    injected: list[Totals] = []
     ran = False
     for spool in spools:
         index = build_index(spool, work.add)
@@ -191,8 +194,9 @@ def _write_processes(
         processes.append(process_facts(spool, index, count, rows.replays.unmatched))
         gpu_clocks += rows.replays.clocks
         pairs += clock_pairs(spool, index)
+        injected.append(injected_totals(index))
         ran |= cupti_ran(processes[-1], index)
-    return _Parts(tuple(processes), tuple(gpu_clocks), tuple(pairs), ran)
+    return _Parts(tuple(processes), tuple(gpu_clocks), tuple(pairs), ran, tuple(injected))
 
 
 def _complete(metadata: Metadata, notes: tuple[str, ...], lanes: Lanes, parts: _Parts) -> Metadata:
@@ -204,7 +208,7 @@ def _complete(metadata: Metadata, notes: tuple[str, ...], lanes: Lanes, parts: _
     )
     return with_labels(
         replace(
-            metadata,
+            with_injected(metadata, parts.injected),
             format_version=FORMAT_VERSION,
             created_by=f"cctrace {__version__}",
             collector=collector,

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from cctrace.collectors.spool.index import Index
+from cctrace.collectors.spool.injected import PREFIX
 from cctrace.collectors.spool.layout import Kind
 from cctrace.collectors.spool.spoolfile import Records, SpoolFile
 from cctrace.trace.metadata import Process
@@ -31,7 +32,7 @@ _LAST: Final = 2**63 - 1
 def process_facts(spool: SpoolFile, index: Index, rows: int, unmatched: dict[str, int]) -> Process:
     """The metadata of one process image."""
     header = spool.header
-    state = _state(index)
+    state = {key: value for key, value in _state(index).items() if not key.startswith(PREFIX)}
     lost: dict[str, int] = dict(index.unusable)
     for reason, count in _named(index, Kind.LOSS):
         lost[reason] = min(lost.get(reason, 0) + int(count["object"]), _LAST)
@@ -52,6 +53,15 @@ def process_facts(spool: SpoolFile, index: Index, rows: int, unmatched: dict[str
         state=state,
         extra={"spool": spool.path.name},
     )
+
+
+def injected_totals(index: Index) -> dict[str, int]:
+    """State -> number, of the totals of what the emulator charged."""
+    return {
+        key: min(int(record["object"]), _LAST)
+        for key, record in _named(index, Kind.STATE)
+        if key.startswith(PREFIX)
+    }
 
 
 def cupti_ran(process: Process, index: Index) -> bool:
@@ -88,7 +98,15 @@ def _state(index: Index) -> dict[str, str | int]:
 
 def _named(index: Index, kind: Kind) -> list[tuple[str, Any]]:
     records: Records = index.kept[kind]
+    if kind == Kind.STATE:
+        records = _last_of_each(records)
     return [(index.strings.get(int(record["name"]), "without a name"), record) for record in records]
+
+
+def _last_of_each(records: Records) -> Records:
+    """The last record of each name, in file order: a total is written a hundred times a second."""
+    _, from_the_end = np.unique(records["name"][::-1], return_index=True)
+    return records[np.sort(len(records) - 1 - from_the_end)]
 
 
 def _time(value: Any) -> int | None:

@@ -58,13 +58,14 @@ class Run:
 class Index:
     """Where the records of each family lie.
 
-    `calls`, `marks`, `host_calls` and `overheads` go by thread id; `gpu` by (device, CUPTI stream). `kept`
-    holds the records of the small families themselves, in file order; `graph_calls` those of graph launches
-    and builds, with their positions.
+    `calls`, `marks`, `collectives`, `host_calls` and `overheads` go by thread id; `gpu` by (device, CUPTI
+    stream). `kept` holds the records of the small families themselves, in file order; `graph_calls` those of
+    graph launches and builds, with their positions.
     """
 
     calls: dict[int, list[Run]] = field(default_factory=dict)
     marks: dict[int, list[Run]] = field(default_factory=dict)
+    collectives: dict[int, list[Run]] = field(default_factory=dict)
     host_calls: dict[int, list[Run]] = field(default_factory=dict)
     overheads: dict[int, list[Run]] = field(default_factory=dict)
     gpu: dict[tuple[int, int], list[Run]] = field(default_factory=dict)
@@ -82,7 +83,7 @@ class Index:
     @property
     def threads(self) -> list[int]:
         """Ids of threads that have a row, ascending."""
-        return sorted({*self.calls, *self.marks, *self.overheads})
+        return sorted({*self.calls, *self.marks, *self.collectives, *self.overheads})
 
 
 def build_index(spool: SpoolFile, progress: Callable[[int], None]) -> Index:
@@ -100,6 +101,7 @@ def build_index(spool: SpoolFile, progress: Callable[[int], None]) -> Index:
                 if counts[kind]:
                     kept[kind].append(take(chunk.records, chunk.kinds == kind))
             _add_by_thread(index.marks, chunk, Kind.MARK, index)
+            _add_by_thread(index.collectives, chunk, Kind.COLLECTIVE, index)
             _add_by_thread(index.host_calls, chunk, Kind.HOST_CALL, None)
             _add_by_thread(index.overheads, chunk, Kind.OVERHEAD, index)
             _add_gpu(index, chunk)

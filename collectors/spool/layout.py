@@ -62,6 +62,7 @@ class Kind(IntEnum):
     STAMP = 3
     BINDING = 4
     STREAM = 5
+    COLLECTIVE = 6
     KERNEL = 32
     GRAPH = 33
     COPY = 34
@@ -126,6 +127,25 @@ MEMORY_CODES: Final = ("unknown", "pageable", "pinned", "device", "array", "mana
 
 COPY_CODES: Final = ("", "h2d", "d2h", "d2d", "h2h", "p2p", "other")
 """Direction of a copy by code; code 0 is no copy."""
+
+DATA_TYPES: Final = (
+    "int8",
+    "uint8",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "bfloat16",
+    "float8e4m3",
+    "float8e5m2",
+)
+"""Type of a collective's elements by NCCL's code (ncclDataType_t)."""
+
+COMMUNICATOR: Final = 1 << 63
+"""Set in the handle of a communicator where handles of events are numbered too: addresses lack the bit."""
 
 FROM_STAMPS: Final = 1
 """Value of `reserved` in the rows that the conversion itself makes out of stamps; the collector writes 0."""

@@ -39,6 +39,13 @@ class Batch:
         return self._fields["is_call"]
 
     @property
+    def is_collective(self) -> npt.NDArray[np.bool_]:
+        """Which records are host calls of NCCL."""
+        if "is_collective" not in self._fields:
+            self._fields["is_collective"] = self["kind"] == Kind.COLLECTIVE
+        return self._fields["is_collective"]
+
+    @property
     def operations(self) -> npt.NDArray[np.uint8]:
         """Operation of each host call; 0 for other records."""
         if "calls" not in self._fields:

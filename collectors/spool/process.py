@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from cctrace.collectors.spool.collectives import communicator_births, communicator_keys
 from cctrace.collectors.spool.columns import (
     LaneRows,
     Numbers,
@@ -85,6 +86,7 @@ class ProcessRows:
         self._roles = thread_roles(index, set(self._steps.rows))
         self._stream_births = _stream_births(index)
         self._graph_births, self._executable_names = _graph_births(index)
+        self._communicator_births = communicator_births(spool.records, index)
         self._correlations = Correlations(spool.records, index)
         self._calls_ns: tuple[int, int] | None = None
         self._launch_correlation = self._number_replays()
@@ -105,6 +107,7 @@ class ProcessRows:
         shared = LaneRows(self._pid, lane, tid if tid <= _TID_MAX else None, role)
         host_calls = HostCalls(self._records, self._index.host_calls.get(tid, []), self._correlations)
         ranges = [*self._steps.ranges.get(tid, []), *self._index.overheads.get(tid, [])]
+        ranges += self._index.collectives.get(tid, [])
         made = self._offset_steps(tid)
         count = 0
         for batch in merged(self._records, self._index.calls.get(tid, []), ranges, made):
@@ -156,6 +159,9 @@ class ProcessRows:
     def _call_numbers(self, batch: Batch, host_calls: HostCalls) -> Numbers:
         stream = _spread(wants_stream(batch), batch, self._stream_numbers)
         ref = _spread(wants_event(batch), batch, self._event_numbers)
+        communicator = _spread(batch.is_collective, batch, self._communicator_numbers)
+        if communicator is not None:
+            ref = communicator if ref is None else np.maximum(ref, communicator)
         executable = may_be_executable(batch)
         builds = batch.operations == Operation.GRAPH_BUILD
         if builds.any():
@@ -209,6 +215,11 @@ class ProcessRows:
 
     def _event_numbers(self, calls: Fields, where: Where) -> npt.NDArray[np.int64]:
         return self._numbers.events.numbers(calls["object"][where])
+
+    def _communicator_numbers(self, calls: Fields, where: Where) -> npt.NDArray[np.int64]:
+        keys = communicator_keys(calls["object"][where])
+        births = self._communicator_births
+        return self._numbers.events.numbers(keys, births.generations(keys, calls["start_ns"][where]))
 
     def _write_streams(self, write: Callable[[pa.Table], None], progress: Callable[[int], None]) -> int:
         cupti = number_alike(

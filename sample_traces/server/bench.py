@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from server.engine import Engine, Output
-from server.results import Load, Record
+from server.results import Load, Record, Step
 from server.scheduler import Request
 
 WARM_UP_TOKENS = 8
@@ -34,7 +34,8 @@ class Bench:
         self.records: list[Record] = []
         self.requests: list[Request] = []
         self.duration = 0.0
-        self.steps = 0
+        self.steps: list[Step] = []
+        self._last: tuple[float, float] | None = None
 
     def _request(self, number: int, prompt: list[int], tokens: int) -> Request:
         load = self._load
@@ -54,13 +55,19 @@ class Bench:
 
     def _on_outputs(self, outputs: Sequence[Output]) -> None:
         now = self._clock()
-        self.steps += self._begin > 0
+        self._note_step(now)
         for output in outputs:
             record = self._open.get(output.request)
             if record is not None:
                 record.token_times.append(now)
             if output.request.finish_reason is not None:
                 self._ended(output.request)
+
+    def _note_step(self, now: float) -> None:
+        waited = self._engine.waited
+        if self._last is not None and self._begin > 0:
+            self.steps.append(Step(now - self._last[0], waited - self._last[1]))
+        self._last = now, waited
 
     def _ended(self, request: Request) -> None:
         if request in self._warm_up:

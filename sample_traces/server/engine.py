@@ -7,14 +7,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import torch
-
 from server.configs import Settings
-from server.execution import make_execution
-from server.inputs import Inputs, Streams
 from server.marks import make_mark
-from server.model import Decoder
+from server.parallel import ALONE, Group
+from server.ranks import Leader
 from server.readback import Wait, make_readback
+from server.runner import Runner
 from server.scheduler import Plan, Request, Scheduler
 
 
@@ -31,30 +29,36 @@ OnOutputs = Callable[[Sequence[Output]], None]
 
 
 class Engine:
-    """One model, one scheduler thread.
+    """One scheduler thread, and one model: in this process, or with a part of it in each of several ranks.
 
     `submit`, `cancel` and `stop` may be called from any thread and from signal handlers; `run` is the
     scheduler thread.
+
+    Attributes:
+        settings: what it was made with.
+        host_work_us: busy time of the scheduler thread per step, µs; may be changed between runs.
+        waited: seconds that the scheduler thread has waited for tokens, in all.
     """
 
-    def __init__(self, settings: Settings, *, sampled: bool = False) -> None:
-        """Load the model and, for graphs, capture every batch size; `sampled`: with random sampling too."""
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        sampled: bool = False,
+        group: Group = ALONE,
+        leader: Leader | None = None,
+    ) -> None:
+        """Make the runner (see there). With several ranks, `leader` tells the others of each step."""
         self.settings = settings
+        self.host_work_us = settings.host_work_us
+        self.waited = 0.0
         self._inbox: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
         self._stopping = False
         self._scheduler = Scheduler(settings.max_seqs, settings.max_prefill_tokens)
-        with torch.inference_mode():
-            self._model = Decoder(settings)
-            self._streams = Streams(self._model.device)
-            self._inputs = Inputs(settings, self._model.cache, self._streams)
-            self._execution = make_execution(self._model, self._inputs, self._streams, settings)
-            if self._streams.gpu:  # what was filled on the default stream must be there for the other streams
-                torch.cuda.synchronize()
-            with self._streams.on_forward():
-                self._execution.prepare(False)
-                if sampled:
-                    self._execution.prepare(True)
-        self._readback = make_readback(settings.readback, self._model.device, settings.max_seqs)
+        self._leader = leader or Leader()
+        self._broken = False
+        self.runner = Runner(settings, group, sampled=sampled)
+        self._readback = make_readback(settings.readback, self.runner.model.device, settings.max_seqs)
         self._mark = make_mark(settings.marks)
 
     def check(self, request: Request) -> None:
@@ -92,17 +96,24 @@ class Engine:
     def run(self, on_outputs: OnOutputs) -> None:
         """Work until `stop`; sleep while there is nothing to do. May be called again."""
         flight: tuple[Plan, Wait] | None = None
-        with torch.inference_mode(), self._streams.on_forward():
+        self._broken = True
+        with self.runner.context():
             while not self._stopping:
                 self._receive(wait=flight is None and self._scheduler.idle)
                 flight = self._iterate(flight, on_outputs)
             if flight is not None:
                 flight[1]()
-        self._stopping = False
+        self._broken = self._stopping = False
 
     def close(self) -> None:
-        """End what the engine started; `run` must have returned."""
-        self._readback.close()
+        """End what the engine started, and the other ranks; `run` must have returned.
+
+        After a failure nothing waits for the GPU: a rank may be missing in a collective.
+        """
+        self._leader.end()
+        if not self._broken:
+            self._readback.close()
+            self.runner.close()
 
     def _iterate(self, flight: tuple[Plan, Wait] | None, on_outputs: OnOutputs) -> tuple[Plan, Wait] | None:
         plan = self._scheduler.plan()
@@ -111,7 +122,7 @@ class Engine:
                 self._read(flight, on_outputs)
             return None
         with self._mark(plan.label):
-            spin(self.settings.host_work_us)
+            spin(self.host_work_us)
             launched = (plan, self._launch(plan))
             if not self._readback.deferred:
                 self._read(launched, on_outputs)
@@ -129,17 +140,18 @@ class Engine:
                 self._scheduler.waiting.append(request)
 
     def _launch(self, plan: Plan) -> Wait:
-        if plan.phase == "prefill":
-            tokens = self._model.forward(self._inputs.prefill(plan.requests))
-        else:
-            tokens = self._execution.decode(plan.requests)
+        if self._leader:
+            self._leader.tell((plan.phase, plan.snapshots()))
+        tokens = self.runner.run(plan.phase, plan.requests)
         for request in plan.requests:
             request.launched += 1
         return self._readback.begin(tokens)
 
     def _read(self, flight: tuple[Plan, Wait], on_outputs: OnOutputs) -> None:
         plan, wait = flight
+        begin = time.perf_counter()
         tokens = wait()
+        self.waited += time.perf_counter() - begin
         pairs = zip(plan.requests, tokens, strict=True)
         on_outputs([Output(r, token) for r, token in pairs if self._scheduler.take(r, token)])
 

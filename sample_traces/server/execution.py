@@ -12,7 +12,7 @@ from server.batch import Batch
 from server.configs import Settings, buckets
 from server.inputs import Inputs, Streams, decode_ints
 from server.model import Carry, Decoder
-from server.scheduler import Request
+from server.scheduler import Turn
 
 WARM_UP_RUNS: Final = 2
 """Eager runs before a capture: library handles, workspaces and lazily loaded kernels must exist by then."""
@@ -24,8 +24,11 @@ class Execution(Protocol):
     def prepare(self, sampled: bool) -> None:
         """Make ready for every batch size, with or without random sampling."""
 
-    def decode(self, requests: Sequence[Request]) -> torch.Tensor:
+    def decode(self, requests: Sequence[Turn]) -> torch.Tensor:
         """One step: the sampled token of each request, int32 on the device; valid until the next step."""
+
+    def close(self) -> None:
+        """Give up what was made ready; no step runs any more."""
 
 
 class EagerExecution:
@@ -38,10 +41,13 @@ class EagerExecution:
     def prepare(self, sampled: bool) -> None:
         """Nothing to make ready."""
 
-    def decode(self, requests: Sequence[Request]) -> torch.Tensor:
+    def decode(self, requests: Sequence[Turn]) -> torch.Tensor:
         """See Execution."""
         sent = self._inputs.decode(requests, len(requests))
         return self._model.forward(self._inputs.decode_batch(sent, len(requests)))
+
+    def close(self) -> None:
+        """Nothing to give up."""
 
 
 Replay = Callable[[], torch.Tensor]
@@ -104,13 +110,17 @@ class GraphExecution:
         for size in reversed(self._sizes):
             self._replay_of(size, sampled)
 
-    def decode(self, requests: Sequence[Request]) -> torch.Tensor:
+    def decode(self, requests: Sequence[Turn]) -> torch.Tensor:
         """See Execution."""
         size = next(s for s in self._sizes if s >= len(requests))
         sent = self._inputs.decode(requests, size)
         replay = self._replay_of(size, sent.numel() == decode_ints(size, True))
         self._static[: sent.numel()].copy_(sent, non_blocking=True)
         return replay()[: len(requests)]
+
+    def close(self) -> None:
+        """See Execution: a graph that holds a collective must be gone before its communicator."""
+        self._replays.clear()
 
     def _replay_of(self, size: int, sampled: bool) -> Replay:
         """The captured step; a kind that `prepare` did not capture is captured at its first use."""

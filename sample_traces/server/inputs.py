@@ -12,7 +12,7 @@ import torch
 from server.batch import Batch, Span
 from server.cache import Cache
 from server.configs import Settings
-from server.scheduler import Request
+from server.scheduler import Turn
 
 DECODE_ROWS = 5
 SAMPLING_ROWS = 2
@@ -91,7 +91,7 @@ class Inputs:
         self._prefill = Staging(3 * settings.max_prefill_tokens + sequence_ints, device, streams)
         self._one_each = torch.arange(most + 1, dtype=torch.int32, device=device)
 
-    def decode(self, requests: Sequence[Request], size: int) -> torch.Tensor:
+    def decode(self, requests: Sequence[Turn], size: int) -> torch.Tensor:
         """Send one row for each request, padded to `size` rows that write to the scratch slot."""
         slot_length = self._cache.slot_length
         positions = [r.next_position for r in requests]
@@ -126,7 +126,7 @@ class Inputs:
             noise_seeds=views[6] if sampled else None,
         )
 
-    def prefill(self, requests: Sequence[Request]) -> Batch:
+    def prefill(self, requests: Sequence[Turn]) -> Batch:
         """Send the whole prompts of the requests, one after the other."""
         slot_length = self._cache.slot_length
         counts = [len(r.prompt) for r in requests]
@@ -163,7 +163,7 @@ class Inputs:
         )
 
 
-def _sampling_rows(requests: Sequence[Request]) -> list[list[int]]:
+def _sampling_rows(requests: Sequence[Turn]) -> list[list[int]]:
     return [[_bits(r.temperature) for r in requests], [r.noise_seed for r in requests]]
 
 

@@ -13,7 +13,8 @@ import torch.nn.functional as F  # noqa: N812
 
 from server.batch import Batch
 from server.cache import Cache, flash_attention, math_attention, pick_attention
-from server.configs import Settings
+from server.configs import ModelConfig, Settings
+from server.parallel import ALONE, Group
 from server.sampling import choose
 from server.weights import WeightSource
 
@@ -43,18 +44,19 @@ class Carry:
 
 
 class Decoder:
-    """Weights, cache and forward pass.
+    """Weights, cache and forward pass of one rank: its heads, and its part of the feed-forward network.
 
     `pieces` = layers + 1. Piece i ends with the query of layer i; the last one ends with the sampled tokens.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        config = settings.model
+    def __init__(self, settings: Settings, group: Group = ALONE) -> None:
+        config = group.local(settings.model)
         self.config = config
+        self._group = group
         self.device = torch.device(settings.device)
         source = WeightSource(config, self.device, settings.seed)
         self._embedding = source.normal(config.vocab, config.hidden)
-        self._layers = [self._layer(source) for _ in range(config.layers)]
+        self._layers = [self._layer(source, settings.model) for _ in range(config.layers)]
         self._norm = source.ones(config.hidden)
         self._head = self._embedding if config.tied_embedding else source.normal(config.vocab, config.hidden)
         self._cos, self._sin = self._rotations(settings.max_len)
@@ -62,18 +64,26 @@ class Decoder:
         self.attention = pick_attention(settings.attention, self.device, config.dtype)
         self.pieces = config.layers + 1
 
-    def _layer(self, source: WeightSource) -> Layer:
+    def _layer(self, source: WeightSource, whole: ModelConfig) -> Layer:
+        part = self._group.part
+        query, key = whole.heads * whole.head_dim, whole.kv_heads * whole.head_dim
+        heads = [part(query), part(key, query), part(key, query + key)]
+        halves = [part(whole.ffn), part(whole.ffn, whole.ffn)]
         c = self.config
-        rotated_heads = c.heads + c.kv_heads
         return Layer(
             attention_norm=source.ones(c.hidden),
-            qkv=source.normal((rotated_heads + c.kv_heads) * c.head_dim, c.hidden),
-            qk_norm=source.ones(rotated_heads, c.head_dim),
-            out=source.normal(c.hidden, c.heads * c.head_dim),
+            qkv=source.normal(query + 2 * key, c.hidden, rows=heads),
+            qk_norm=source.ones(c.heads + c.kv_heads, c.head_dim),
+            out=source.normal(c.hidden, query, columns=part(query)),
             ffn_norm=source.ones(c.hidden),
-            gate_up=source.normal(2 * c.ffn, c.hidden),
-            down=source.normal(c.hidden, c.ffn),
+            gate_up=source.normal(2 * whole.ffn, c.hidden, rows=halves),
+            down=source.normal(c.hidden, whole.ffn, columns=part(whole.ffn)),
         )
+
+    @property
+    def collectives(self) -> int:
+        """Sums over all ranks in one forward pass: after attention and after the feed-forward network."""
+        return 2 * self.config.layers if self._group.size > 1 else 0
 
     def _rotations(self, max_len: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Cosine and signed sine of every position, [max_len, head size]: x·cos + swapped halves of x·sin."""
@@ -140,10 +150,10 @@ class Decoder:
 
     def _after_attention(self, layer: Layer, hidden: torch.Tensor, attended: torch.Tensor) -> torch.Tensor:
         c = self.config
-        hidden = hidden + F.linear(attended.flatten(1), layer.out)
+        hidden = hidden + self._group.sum(F.linear(attended.flatten(1), layer.out))
         normed = F.rms_norm(hidden, (c.hidden,), layer.ffn_norm, c.rms_eps)
         gate, up = F.linear(normed, layer.gate_up).chunk(2, -1)
-        return hidden + F.linear(F.silu(gate) * up, layer.down)
+        return hidden + self._group.sum(F.linear(F.silu(gate) * up, layer.down))
 
     def _sample(self, batch: Batch, carry: Carry) -> torch.Tensor:
         hidden = carry.hidden if batch.last_rows is None else carry.hidden.index_select(0, batch.last_rows)

@@ -1,7 +1,8 @@
 """Rounds on demand: a driver keeps several programs ready and lets one work at a time.
 
 When it is ready, the program prints `{"ready": true}`. Each line on its standard input then runs one round,
-which is answered by one line of JSON; the end of the input ends the program.
+which is answered by one line of JSON; the end of the input ends the program. A line that is a JSON object
+changes options for its round, if the program knows any that can be changed: `{"host_work_us": 800}`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import argparse
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
@@ -45,13 +46,40 @@ def put(result: Mapping[str, Any]) -> None:
     print(json.dumps(result), flush=True)
 
 
-def serve(run_round: Callable[[], Mapping[str, Any]], *, profiler: bool = False) -> None:
-    """Answer each line of standard input with the result of one round, until the input ends."""
+def serve(
+    run_round: Callable[..., Mapping[str, Any]], *, profiler: bool = False, changeable: Sequence[str] = ()
+) -> None:
+    """Answer each line of standard input with the result of one round, until the input ends.
+
+    Args:
+        run_round: takes the changed options of the round by name.
+        profiler: run each round under torch.profiler.
+        changeable: the options that a line may change; others end the program.
+    """
     put(READY)
-    for _ in sys.stdin:
+    for line in sys.stdin:
+        changes = changes_of(line, changeable)
         with profiled() if profiler else contextlib.nullcontext():
-            result = run_round()
+            result = run_round(**changes)
         put(result)
+
+
+def changes_of(line: str, changeable: Sequence[str]) -> dict[str, Any]:
+    """The options that a line changes; none unless it is a JSON object.
+
+    Raises:
+        SystemExit: it changes what cannot be changed.
+    """
+    try:
+        changes = json.loads(line)
+    except json.JSONDecodeError:
+        return {}
+    if not isinstance(changes, dict):
+        return {}
+    fixed = [name for name in changes if name not in changeable]
+    if fixed:
+        sys.exit(f"a round cannot change {', '.join(fixed)}, only {', '.join(changeable) or 'nothing'}")
+    return changes
 
 
 def profiled() -> AbstractContextManager[Any]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
+import statistics
 import time
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -27,6 +30,13 @@ class Record:
         return [
             later - earlier for earlier, later in zip(self.token_times, self.token_times[1:], strict=False)
         ]
+
+
+class Step(NamedTuple):
+    """One turn of the scheduler, seconds: from one step's tokens to the next, of which it waited for them."""
+
+    duration: float
+    waited: float
 
 
 @dataclass(frozen=True)
@@ -95,6 +105,21 @@ def summarize(records: Sequence[Record], duration: float, about: Mapping[str, An
     result |= _spread("tpot", [float(np.mean(r.latencies())) for r in several])
     result |= _spread("itl", [gap for r in several for gap in r.latencies()])
     return result
+
+
+def step_times(steps: Sequence[Step]) -> dict[str, Any]:
+    """The number of steps; the median of their times and of what the scheduler did not wait of them, ms."""
+    median = statistics.median
+    return {
+        "steps": len(steps),
+        "median_step_ms": median(s.duration for s in steps) * 1e3 if steps else None,
+        "median_host_ms": median(s.duration - s.waited for s in steps) * 1e3 if steps else None,
+    }
+
+
+def checksum(answers: Sequence[Sequence[int]]) -> str:
+    """Of all tokens, in the order of the requests: equal if two runs gave the same answers."""
+    return f"{zlib.crc32(json.dumps([list(tokens) for tokens in answers]).encode()):08x}"
 
 
 def detail(records: Sequence[Record]) -> dict[str, Any]:

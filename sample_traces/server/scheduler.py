@@ -5,9 +5,43 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple, Protocol
 
 FinishReason = Literal["length", "stop", "abort"]
+Phase = Literal["prefill", "decode"]
+
+
+class Turn(Protocol):
+    """What a step must know of a request that takes part in it; see Request."""
+
+    @property
+    def prompt(self) -> list[int]: ...  # noqa: D102
+
+    @property
+    def slot(self) -> int: ...  # noqa: D102
+
+    @property
+    def temperature(self) -> float: ...  # noqa: D102
+
+    @property
+    def next_position(self) -> int: ...  # noqa: D102
+
+    @property
+    def known_token(self) -> int: ...  # noqa: D102
+
+    @property
+    def noise_seed(self) -> int: ...  # noqa: D102
+
+
+class Snapshot(NamedTuple):
+    """A turn as it is told to the other ranks: a prefill's with the prompt, a decode's with the token."""
+
+    prompt: list[int]
+    slot: int
+    temperature: float
+    next_position: int
+    known_token: int
+    noise_seed: int
 
 
 @dataclass(eq=False)
@@ -58,13 +92,28 @@ class Request:
 class Plan:
     """One step: its phase and its requests."""
 
-    phase: Literal["prefill", "decode"]
+    phase: Phase
     requests: tuple[Request, ...]
 
     @property
     def label(self) -> str:
         """The step's name in a trace."""
         return f"{self.phase} bs={len(self.requests)}"
+
+    def snapshots(self) -> list[Snapshot]:
+        """The requests as they are now."""
+        prefill = self.phase == "prefill"
+        return [
+            Snapshot(
+                prompt=r.prompt if prefill else [],
+                slot=r.slot,
+                temperature=r.temperature,
+                next_position=r.next_position,
+                known_token=-1 if prefill else r.known_token,
+                noise_seed=r.noise_seed,
+            )
+            for r in self.requests
+        ]
 
 
 class Scheduler:

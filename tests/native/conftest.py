@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from cctrace.collectors.record.control import CONTROL_MAGIC, CONTROL_NAME, FIELDS, PAGE_BYTES
 from cctrace.collectors.spool.layout import RECORD, Kind
 
 HERE = Path(__file__).parent
@@ -220,6 +222,15 @@ class Runner:
     def run(self, command: list[str], **env: str) -> Recording:
         """Runs a program to its end; keyword arguments go to its environment."""
         return self.finish(self.start(command, env))
+
+    def write_control(self, **values: int) -> Path:
+        """A control page with these fields; the others are zero."""
+        page = self.folder / CONTROL_NAME
+        fields = {"magic": CONTROL_MAGIC, **values}
+        layout = "<" + "".join(code for _, code in FIELDS)
+        content = struct.pack(layout, *(fields.get(name, 0) for name, _ in FIELDS))
+        page.write_bytes(content.ljust(PAGE_BYTES, b"\0"))
+        return page
 
     def write_script(self, code: str) -> Path:
         """Such code as a file."""

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from cctrace.collectors.record.control import CONTROL_MAGIC, CONTROL_NAME, FIELDS, PAGE_BYTES, offset_of
+from cctrace.collectors.record.control import CONTROL_NAME, FIELDS, PAGE_BYTES, offset_of
 
-LAYOUT = "<" + "".join(code for _, code in FIELDS)
 HEADER_BYTES = 512
 ENDLESS = """
 start()
@@ -19,16 +18,6 @@ for i in range(2000):
     launch(); print(time.monotonic_ns()); time.sleep(0.001)
     if i == 0: sys.stdout.flush()
 """
-
-
-def write_control(folder: Path, **values: int) -> Path:
-    """A control page with these fields; the others are zero."""
-    page = folder / CONTROL_NAME
-    fields = {"magic": CONTROL_MAGIC, **values}
-    page.write_bytes(
-        struct.pack(LAYOUT, *(fields.get(name, 0) for name, _ in FIELDS)).ljust(PAGE_BYTES, b"\0")
-    )
-    return page
 
 
 def read_field(page: Path, name: str) -> int:
@@ -41,7 +30,7 @@ def read_field(page: Path, name: str) -> int:
 def test_recording_begins_and_ends_on_time(recorder: Any) -> None:
     begin = time.monotonic_ns() + 700_000_000
     end = begin + 500_000_000
-    write_control(recorder.folder, start_at_ns=begin, stop_at_ns=end)
+    recorder.write_control(start_at_ns=begin, stop_at_ns=end)
     recording = recorder.python(ENDLESS)
     assert recording.code == 0
     moments = [int(line) for line in recording.out.split()]
@@ -55,7 +44,7 @@ def test_recording_begins_and_ends_on_time(recorder: Any) -> None:
 
 
 def test_told_to_stop_it_stops(recorder: Any) -> None:
-    page = write_control(recorder.folder)
+    page = recorder.write_control()
     process = recorder.start_python(ENDLESS)
     assert process.stdout.readline()
     time.sleep(0.3)
@@ -70,7 +59,7 @@ def test_told_to_stop_it_stops(recorder: Any) -> None:
 
 
 def test_the_byte_limit_bounds_the_spool(recorder: Any) -> None:
-    page = write_control(recorder.folder, bytes_limit=100_000)
+    page = recorder.write_control(bytes_limit=100_000)
     code = "start()\nfor i in range(20):\n    for _ in range(500): launch()\n    time.sleep(0.03)"
     recording = recorder.python(code)
     assert recording.code == 0
@@ -83,7 +72,7 @@ def test_the_byte_limit_bounds_the_spool(recorder: Any) -> None:
 
 
 def test_the_step_limit_counts_the_hooks_marks(recorder: Any) -> None:
-    page = write_control(recorder.folder, steps_limit=5)
+    page = recorder.write_control(steps_limit=5)
     code = """
 library = ctypes.CDLL(os.environ["CCTRACE_LIBRARY"]); start(); launch()
 for i in range(40):
@@ -95,7 +84,7 @@ for i in range(40):
 
 
 def test_the_limits_hold_for_all_processes_together(recorder: Any) -> None:
-    page = write_control(recorder.folder, bytes_limit=200_000)
+    page = recorder.write_control(bytes_limit=200_000)
     code = """
 child = os.fork()
 start()
@@ -121,7 +110,7 @@ def test_a_page_that_is_not_ready_means_no_limits(recorder: Any, content: bytes)
 
 
 def test_gpu_rows_of_a_time_without_recording_are_not_kept(recorder: Any) -> None:
-    write_control(recorder.folder, start_at_ns=time.monotonic_ns() + 3_600_000_000_000)
+    recorder.write_control(start_at_ns=time.monotonic_ns() + 3_600_000_000_000)
     code = (
         "library = ctypes.CDLL(os.environ['CCTRACE_LIBRARY']); start(); launch()\n"
         + "library.cctrace_flush()\n" * 4
@@ -143,7 +132,7 @@ print(time.monotonic_ns() - before)
 
 
 def test_what_is_emulated_does_not_end_with_the_window(recorder: Any) -> None:
-    write_control(recorder.folder, stopped=1)
+    recorder.write_control(stopped=1)
     recording = recorder.python(AFTER_THE_END, CCTRACE_EMULATE="kernel_us=2000")
     assert int(recording.out) >= 20 * 2_000_000
     assert len(recording.spool.named("cuLaunchKernel")) == 0

@@ -31,7 +31,7 @@ def test_every_command_has_help(in_process, name: str) -> None:
 def test_help_loads_nothing_heavy(environment: dict[str, str]) -> None:
     code = (
         "import sys; from cctrace.cli import build_app; build_app();"
-        "print(sorted({'numpy', 'pandas', 'pyarrow', 'pynvml', 'jsonschema'} & set(sys.modules)))"
+        "print(sorted({'numpy', 'pandas', 'pyarrow', 'pynvml', 'jsonschema', 'pydantic'} & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd="/", env=environment, capture_output=True, text=True, check=True

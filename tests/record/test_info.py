@@ -1,5 +1,6 @@
 """What `cctrace info` says about processes, GPUs and traces without rows."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -72,3 +73,26 @@ def test_gpus_that_the_program_could_use(info, variables: dict[str, str], shown:
 def test_visible_gpus(value: str, visible: tuple[str, ...]) -> None:
     assert visible_gpus({"CUDA_VISIBLE_DEVICES": value}, 2) == visible
     assert visible_gpus({}, 2) is None
+
+
+def test_what_was_injected_is_shown_per_cause(info) -> None:
+    injected = {
+        "launch": {"count": 48_210, "sum_ns": 590_572_500},
+        "pcie": {"count": 4, "sum_ns": 40_000, "queued_ns": 1_500_000},
+        "overlap": {"count": 0, "sum_ns": 0},
+    }
+    text = info({"emulation": {"profile": "b200-tdx", "causes": ["launch"], "injected": injected}})
+    assert "48,210 calls, 590.572 ms, 12.250 µs each on average\n" in re.sub(r" +\n", "\n", text)
+    assert "4 calls, 0.040 ms, 10.000 µs each on average; 1.500 ms more waiting" in text
+    assert "nothing" in next(line for line in text.splitlines() if line.strip().startswith("overlap"))
+
+
+@pytest.mark.parametrize("emulation", [None, {}, {"profile": "b200-tdx", "causes": ["launch"]}])
+def test_traces_that_do_not_know_what_was_injected_say_nothing_of_it(info, emulation: object) -> None:
+    assert "Injected" not in info({"emulation": emulation})
+
+
+def test_an_emulation_without_its_description_is_shown(info) -> None:
+    text = info({"emulation": {"injected": {"launch": {"count": 1, "sum_ns": 5000}}}})
+    assert "profile and values not known" in text
+    assert "1 calls, 0.005 ms" in text

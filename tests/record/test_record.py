@@ -201,7 +201,8 @@ def test_a_folder_that_is_not_writable(cctrace) -> None:
         (("--set", "parallelism.tp=many"), "parallelism.tp"),
         (("--set", "model.precision"), "name=value"),
         (("--gpu", "everything"), "none, stamps, graphs, nodes"),
-        (("--emulate", "b200-tdx:pcie"), "pcie"),
+        (("--emulate", "h100-tdx:nvlink"), "NVLink is not encrypted"),
+        (("--emulate", "b200-tdx", "--emulate-set", "launch.toll_us=soon"), "microseconds"),
         (("--emulate", "b300"), "b200-tdx"),
         (("--emulate-set", "kernel_us=3"), "--emulate PROFILE"),
         (("--max-bytes", "lots"), "500M"),
@@ -245,9 +246,11 @@ def test_environment_of_the_program(cctrace, any_library: Path) -> None:
         "--step",
         "step*",
         "--emulate",
-        "b200-tdx:launch",
+        "b200-tdx:launch,pcie",
         "--emulate-set",
         "kernel_us=3.5",
+        "--emulate-set",
+        "pcie.h2d_us=64:4.5/1048576:140",
         program=("--dump-env", str(dump)),
         LD_PRELOAD=preload,
         KEPT="yes",
@@ -257,12 +260,19 @@ def test_environment_of_the_program(cctrace, any_library: Path) -> None:
     assert seen["LD_PRELOAD"] == f"{any_library}:{preload}"
     assert seen["KEPT"] == "yes"
     assert seen["CCTRACE_STEP_PATTERN"] == "step*"
-    assert seen["CCTRACE_EMULATE"] == "kernel_us=3.5,graph_us=12.25,copy_us=12.25,memset_us=12.25,event_us=0"
+    charged = seen["CCTRACE_EMULATE"].split(",")
+    assert charged[:6] == [
+        "kernel_us=3.5", "graph_us=12.25", "copy_us=12.25", "memset_us=12.25", "event_us=0",
+        "h2d_us=64:4.5/1048576:140",
+    ]  # fmt: skip
     assert "CUDA_INJECTION64_PATH" not in seen
     metadata = _metadata(cctrace.trace)
     assert metadata.labels == ("emulated",)
     assert metadata.emulation.profile == "b200-tdx"
+    assert metadata.emulation.causes == ("launch", "pcie")
     assert metadata.emulation.values["kernel_us"] == 3.5
+    assert metadata.emulation.values["h2d_us"] == "64:4.5/1048576:140"
+    assert set(metadata.emulation.values) == {pair.split("=")[0] for pair in charged}
     assert "labelled: emulated" in done.stderr
 
 

@@ -9,15 +9,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from server.configs import MODELS, Settings, buckets, model_config  # noqa: E402
+from server.configs import Settings, buckets, model_config  # noqa: E402
 from server.engine import Engine, Output  # noqa: E402
 from server.execution import GraphExecution, make_execution  # noqa: E402
 from server.scheduler import Request  # noqa: E402
-
-BASE = Settings(
-    model=MODELS["tiny"], device="cpu", execution="eager", readback="sync", max_seqs=4, max_len=48,
-    max_prefill_tokens=64, marks="none",
-)  # fmt: skip
+from tiny_server import BASE, Rerun, complete, make_requests, one_by_one  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -26,37 +22,6 @@ def _one_thread() -> Any:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-def make_requests(temperature: float = 0.0) -> list[Request]:
-    """Ten requests of different lengths: more than fit at once, so they join and leave between steps."""
-    draw = torch.Generator().manual_seed(5)
-    lengths = [(3, 9), (17, 4), (8, 1), (1, 20), (30, 12), (5, 5), (12, 16), (2, 2), (20, 7), (6, 11)]
-    return [
-        Request(torch.randint(512, (n,), generator=draw).tolist(), out, temperature=temperature, seed=i)
-        for i, (n, out) in enumerate(lengths)
-    ]
-
-
-def complete(settings: Settings, requests: Sequence[Request]) -> list[list[int]]:
-    engine = Engine(settings)
-    left = set(requests)
-
-    def on_outputs(outputs: Sequence[Output]) -> None:
-        for output in outputs:
-            if output.request.finish_reason is not None:
-                left.discard(output.request)
-        if not left:
-            engine.stop()
-
-    for request in requests:
-        engine.submit(request)
-    engine.run(on_outputs)
-    return [r.tokens for r in requests]
-
-
-def one_by_one(settings: Settings, temperature: float = 0.0) -> list[list[int]]:
-    return [complete(settings, [request])[0] for request in make_requests(temperature)]
 
 
 @pytest.fixture(scope="module")
@@ -188,44 +153,15 @@ def test_padding_rows_do_not_change_the_result() -> None:
     with torch.inference_mode():
         for slot, request in enumerate(requests):
             request.slot = slot
-            engine._model.forward(engine._inputs.prefill([request]))
+            engine.runner.model.forward(engine.runner.inputs.prefill([request]))
             request.launched = 1
-        prefilled = engine._model.cache.last_token.clone()
-        sent = engine._inputs.decode(requests, 2)
-        plain = engine._model.forward(engine._inputs.decode_batch(sent, 2)).tolist()
-        engine._model.cache.last_token.copy_(prefilled)
-        sent = engine._inputs.decode(requests, 4)
-        padded = engine._model.forward(engine._inputs.decode_batch(sent, 4)).tolist()
+        prefilled = engine.runner.model.cache.last_token.clone()
+        sent = engine.runner.inputs.decode(requests, 2)
+        plain = engine.runner.model.forward(engine.runner.inputs.decode_batch(sent, 2)).tolist()
+        engine.runner.model.cache.last_token.copy_(prefilled)
+        sent = engine.runner.inputs.decode(requests, 4)
+        padded = engine.runner.model.forward(engine.runner.inputs.decode_batch(sent, 4)).tolist()
     assert padded[:2] == plain
-
-
-class Rerun:
-    """Stands in for CUDA graphs: a replay runs the work again and writes its results to the same memory."""
-
-    def __init__(self) -> None:
-        self.recorded = 0
-        self.replayed = 0
-
-    def record(self, work: Any) -> Any:
-        self.recorded += 1
-        result = work()
-
-        def replay() -> None:
-            self.replayed += 1
-            for old, new in zip(tensors(result), tensors(work()), strict=True):
-                old.copy_(new)
-
-        return result, replay
-
-    def settle(self) -> None:
-        pass
-
-
-def tensors(value: Any) -> list[Any]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    parts = value if isinstance(value, tuple) else vars(value).values()
-    return [tensor for part in parts for tensor in tensors(part)]
 
 
 @pytest.mark.parametrize("readback", ["sync", "overlap", "worker"])
@@ -239,7 +175,7 @@ def test_replayed_steps_give_the_tokens_of_eager_ones(
     def replaying(model: Any, inputs: Any, streams: Any, settings: Settings) -> GraphExecution:
         return GraphExecution(model, inputs, settings, recorder)
 
-    monkeypatch.setattr("server.engine.make_execution", replaying)
+    monkeypatch.setattr("server.runner.make_execution", replaying)
     tokens = complete(replace(BASE, execution=execution, readback=readback), make_requests(temperature))
     assert tokens == (one_by_one_eager(temperature) if temperature else alone)
     pieces = BASE.model.layers + 1 if execution == "piecewise" else 1
@@ -252,5 +188,5 @@ def test_replayed_steps_give_the_tokens_of_eager_ones(
 
 def one_by_one_eager(temperature: float) -> list[list[int]]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("server.engine.make_execution", make_execution)
+        patch.setattr("server.runner.make_execution", make_execution)
         return one_by_one(BASE, temperature)

@@ -124,6 +124,16 @@ def test_real_shape_completes_its_load(execution: str) -> None:
     assert result["total_output_tokens"] == 32 * 32
 
 
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+@pytest.mark.parametrize("execution", ["eager", "graph", "piecewise"])
+def test_two_gpus_give_the_tokens_of_one(execution: str) -> None:
+    exact = ["serve.py", "--bench", "--model", "tiny", "--num-prompts", "20", "--output-len", "40"]
+    alone = run_script(*exact, "--execution", "eager", "--readback", "sync")
+    both = run_script(*exact, "--execution", execution, "--tp", "2")
+    assert both["tokens_checksum"] == alone["tokens_checksum"]
+    assert (both["tp"], both["completed"]) == (2, 20)
+
+
 @pytest.mark.parametrize("extra", ["0", "11"])
 def test_launch_bench_graph_is_faster_than_eager(extra: str) -> None:
     steps = {

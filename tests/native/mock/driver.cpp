@@ -25,8 +25,15 @@ using namespace mock;
 namespace {
 
 constexpr int kVersion = 13000;
-thread_local CUcontext t_context = nullptr;
-CUcontext const kPrimary = reinterpret_cast<CUcontext>(0x1000);
+thread_local std::vector<CUcontext> t_contexts;  // the last one is current
+
+// One context a device.
+constexpr uintptr_t kFirstContext = 0x1000;
+
+int device_count() {
+  const char* text = getenv("MOCK_CUDA_DEVICES");
+  return text ? atoi(text) : 1;
+}
 
 struct Lock {
   std::lock_guard<std::recursive_mutex> guard{state().mutex};
@@ -72,6 +79,11 @@ void load_injection() {
   if (initialize) initialize();
 }
 
+int device_of(CUdeviceptr p) {
+  auto next = state().memory_device.upper_bound(p);
+  return next == state().memory_device.begin() ? 0 : (--next)->second;
+}
+
 CUresult attribute(void* out, CUpointer_attribute which, CUdeviceptr p) {
   Lock lock;
   const bool pinned = contains(state().pinned, p), device = contains(state().device, p),
@@ -85,7 +97,7 @@ CUresult attribute(void* out, CUpointer_attribute which, CUdeviceptr p) {
       *static_cast<unsigned*>(out) = managed;
       break;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-      *static_cast<int*>(out) = 0;
+      *static_cast<int*>(out) = device_of(p);
       break;
     default:
       return CUDA_ERROR_INVALID_VALUE;
@@ -117,13 +129,13 @@ CUresult cuGetErrorName(CUresult, const char** text) {
 }
 CUresult cuGetErrorString(CUresult, const char** text) { return cuGetErrorName(CUDA_SUCCESS, text); }
 
-// Devices and contexts: one device, one context.
+// Devices and contexts: one context a device.
 CUresult cuDeviceGetCount(int* n) {
-  *n = 1;
+  *n = device_count();
   return CUDA_SUCCESS;
 }
-CUresult cuDeviceGet(CUdevice* d, int) {
-  *d = 0;
+CUresult cuDeviceGet(CUdevice* d, int ordinal) {
+  *d = ordinal;
   return CUDA_SUCCESS;
 }
 CUresult cuDeviceGetName(char* name, int size, CUdevice) {
@@ -135,37 +147,50 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice) {
   *value = major ? 9 : which == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? 0 : 1;
   return CUDA_SUCCESS;
 }
-CUresult cuDevicePrimaryCtxRetain(CUcontext* c, CUdevice) {
-  *c = kPrimary;
+CUresult cuDevicePrimaryCtxRetain(CUcontext* c, CUdevice d) {
+  Lock lock;
+  *c = primary(d);
+  state().ended.erase(*c);
+  return CUDA_SUCCESS;
+}
+CUresult cuDevicePrimaryCtxGetState(CUdevice d, unsigned* flags, int* active) {
+  Lock lock;
+  *flags = 0;
+  *active = !state().ended.count(primary(d));
   return CUDA_SUCCESS;
 }
 CUresult cuCtxGetCurrent(CUcontext* c) {
-  *c = t_context;
+  *c = current_context();
   return CUDA_SUCCESS;
 }
 CUresult cuCtxSetCurrent(CUcontext c) {
-  t_context = c;
+  if (!t_contexts.empty()) t_contexts.pop_back();
+  if (c) t_contexts.push_back(c);
   return CUDA_SUCCESS;
 }
 CUresult cuCtxPushCurrent(CUcontext c) {
-  t_context = c;
+  Lock lock;
+  if (state().ended.count(c)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  t_contexts.push_back(c);
   return CUDA_SUCCESS;
 }
 CUresult cuCtxPopCurrent(CUcontext* c) {
-  if (c) *c = t_context;
-  t_context = nullptr;
+  if (c) *c = current_context();
+  if (!t_contexts.empty()) t_contexts.pop_back();
   return CUDA_SUCCESS;
 }
 CUresult cuCtxGetDevice(CUdevice* d) {
-  *d = 0;
-  return t_context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+  *d = current_device();
+  return current_context() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 CUresult cuCtxGetId(CUcontext, unsigned long long* id) {
   *id = 1;
   return CUDA_SUCCESS;
 }
 CUresult cuStreamGetCtx(CUstream s, CUcontext* c) {
-  *c = s ? kPrimary : t_context;
+  Lock lock;
+  const auto made = state().stream_contexts.find(s);
+  *c = made != state().stream_contexts.end() ? made->second : current_context();
   return *c ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
@@ -215,6 +240,7 @@ CUresult cuPointerGetAttribute(void* out, CUpointer_attribute which, CUdeviceptr
   return attribute(out, which, p);
 }
 CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* which, void** out, CUdeviceptr p) {
+  enter("cuPointerGetAttributes");
   // Unlike the single question, this one succeeds for unknown pointers and answers zero.
   for (unsigned i = 0; i < count; i++) {
     if (attribute(out[i], which[i], p) != CUDA_SUCCESS) memset(out[i], 0, sizeof(unsigned));
@@ -303,6 +329,19 @@ CUresult cuGetProcAddress(const char* name, void** out, int version, cuuint64_t 
 }  // extern "C"
 
 namespace mock {
+
+CUcontext current_context() { return t_contexts.empty() ? nullptr : t_contexts.back(); }
+
+int current_device() {
+  return current_context() ? static_cast<int>(reinterpret_cast<uintptr_t>(current_context()) - kFirstContext)
+                           : 0;
+}
+
+CUcontext primary(CUdevice device) {
+  return reinterpret_cast<CUcontext>(kFirstContext + static_cast<uintptr_t>(device));
+}
+
+void end_context(CUcontext context) { state().ended.insert(context); }
 
 const std::vector<LookupRow>& other_rows() {
 #define ROW(name, version, function)                             \

@@ -61,6 +61,9 @@ struct State {
   std::set<CUstream> destroyed;
   std::map<CUevent, Event> events;
   std::map<uintptr_t, size_t> pinned, device, managed;
+  std::map<uintptr_t, int> memory_device;  // of device memory, by the begin of its block
+  std::map<CUstream, CUcontext> stream_contexts;
+  std::set<CUcontext> ended;
   std::set<Function*> functions;
   std::set<std::shared_ptr<Capture>> captures;
   std::map<std::string, uint64_t> calls;
@@ -68,6 +71,14 @@ struct State {
 };
 
 State& state();
+
+// The calling thread's context and its device; null and 0: none.
+CUcontext current_context();
+int current_device();
+
+// The context of a device, which ends with all that was made in it.
+CUcontext primary(CUdevice device);
+void end_context(CUcontext context);
 
 extern thread_local CUstreamCaptureMode t_capture_mode;
 
@@ -84,7 +95,7 @@ bool capture(CUstream handle, CUgraphNodeType type, Function* function = nullptr
 CUresult forbidden_during_capture(CUstream handle);
 CUresult unsafe_during_capture();
 
-// Runs a kernel: only the stamp kernel does anything.
+// Runs a kernel: only the collector's own do anything.
 void run_kernel(const Function* function, const std::vector<std::vector<uint8_t>>& parameters);
 std::vector<std::vector<uint8_t>> copy_parameters(const Function* function, void** parameters);
 void run_graph(const Graph& graph);

@@ -188,7 +188,9 @@ CUresult behave(SAME_AS(cuMemHostUnregister, 4000), void* p) {
   return state().pinned.erase(reinterpret_cast<uintptr_t>(p)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 CUresult behave(SAME_AS(cuMemAlloc_v2, 3020), CUdeviceptr* out, size_t bytes) {
-  return allocate(state().device, reinterpret_cast<void**>(out), bytes);
+  const CUresult result = allocate(state().device, reinterpret_cast<void**>(out), bytes);
+  if (result == CUDA_SUCCESS) state().memory_device[*out] = current_device();
+  return result;
 }
 CUresult behave(SAME_AS(cuMemAllocManaged, 6000), CUdeviceptr* out, size_t bytes, unsigned) {
   return allocate(state().managed, reinterpret_cast<void**>(out), bytes);
@@ -224,6 +226,7 @@ CUresult behave(SAME_AS(cuMemcpyAsync, 4000), CUdeviceptr to, CUdeviceptr from, 
 CUresult behave(SAME_AS(cuStreamCreate, 2000), CUstream* out, unsigned) {
   if (!out) return CUDA_ERROR_INVALID_VALUE;
   *out = handle<CUstream>();
+  if (current_context()) state().stream_contexts[*out] = current_context();
   return CUDA_SUCCESS;
 }
 CUresult behave(SAME_AS(cuStreamCreateWithPriority, 5050), CUstream* out, unsigned flags, int) {
@@ -235,6 +238,18 @@ CUresult behave(SAME_AS(cuStreamDestroy_v2, 4000), CUstream s) {
   state().streams.erase(s);
   state().destroyed.insert(s);
   return CUDA_SUCCESS;
+}
+
+CUresult behave(SAME_AS(cuCtxDestroy_v2, 4000), CUcontext context) {
+  end_context(context);
+  return CUDA_SUCCESS;
+}
+CUresult behave(SAME_AS(cuDevicePrimaryCtxReset, 7000), CUdevice device) {
+  end_context(primary(device));
+  return CUDA_SUCCESS;
+}
+CUresult behave(SAME_AS(cuDevicePrimaryCtxReset_v2, 11000), CUdevice device) {
+  return behave(SAME_AS(cuDevicePrimaryCtxReset, 7000)(), device);
 }
 
 // Everything else only has to exist. In a capture, what carries a stream becomes a node of its own.

@@ -1,0 +1,197 @@
+#include "nccl_imports.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "driver.h"
+#include "nccl.h"
+
+namespace cctrace {
+namespace nccl {
+namespace {
+
+constexpr char kPrefix[] = "nccl";
+
+struct Range {
+  uintptr_t begin = 0, end = 0;
+  bool contains(uintptr_t address) const { return address >= begin && address < end; }
+};
+
+// One loaded object.
+struct Object {
+  std::string path;  // "" for the program itself
+  uintptr_t base = 0;
+  const ElfW(Dyn) * dynamic = nullptr;
+  Range all;
+  Range read_only;              // once it was relocated
+  std::vector<Range> writable;  // apart from that
+};
+
+// What its dynamic section points to.
+struct Tables {
+  const ElfW(Sym) * symbols = nullptr;
+  const char* strings = nullptr;
+  std::pair<const ElfW(Rela)*, size_t> relocations[2] = {};  // of data; of calls
+};
+
+struct Loaded {
+  unsigned long long added = 0, removed = 0;
+};
+
+std::mutex g_mutex;
+
+// How many objects were ever loaded and unloaded.
+Loaded loaded() {
+  Loaded counts;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* out) {
+        *static_cast<Loaded*>(out) = {info->dlpi_adds, info->dlpi_subs};
+        return 1;
+      },
+      &counts);
+  return counts;
+}
+
+uintptr_t page_bytes() { return static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)); }
+
+uintptr_t page_of(uintptr_t address) { return address & ~(page_bytes() - 1); }
+
+int add_object(dl_phdr_info* info, size_t, void* out) {
+  Object object;
+  object.path = info->dlpi_name ? info->dlpi_name : "";
+  object.base = info->dlpi_addr;
+  object.all.begin = UINTPTR_MAX;
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr) & header = info->dlpi_phdr[i];
+    const uintptr_t begin = object.base + header.p_vaddr, end = begin + header.p_memsz;
+    if (header.p_type == PT_DYNAMIC) object.dynamic = reinterpret_cast<const ElfW(Dyn)*>(begin);
+    // Only whole pages of it are protected.
+    if (header.p_type == PT_GNU_RELRO) object.read_only = {page_of(begin), page_of(end)};
+    if (header.p_type != PT_LOAD) continue;
+    if (header.p_flags & PF_W) object.writable.push_back({begin, end});
+    if (begin < object.all.begin) object.all.begin = begin;
+    if (end > object.all.end) object.all.end = end;
+  }
+  static_cast<std::vector<Object>*>(out)->push_back(object);
+  return 0;
+}
+
+Tables tables_of(const Object& object) {
+  Tables tables;
+  // The loader turns these offsets into addresses, except in objects that it cannot write.
+  const auto address = [&object](const ElfW(Dyn) & entry) {
+    const uintptr_t value = entry.d_un.d_ptr;
+    return value < object.base ? value + object.base : value;
+  };
+  for (const ElfW(Dyn)* entry = object.dynamic; entry && entry->d_tag != DT_NULL; entry++) {
+    switch (entry->d_tag) {
+      case DT_SYMTAB:
+        tables.symbols = reinterpret_cast<const ElfW(Sym)*>(address(*entry));
+        break;
+      case DT_STRTAB:
+        tables.strings = reinterpret_cast<const char*>(address(*entry));
+        break;
+      case DT_RELA:
+        tables.relocations[0].first = reinterpret_cast<const ElfW(Rela)*>(address(*entry));
+        break;
+      case DT_RELASZ:
+        tables.relocations[0].second = entry->d_un.d_val / sizeof(ElfW(Rela));
+        break;
+      case DT_JMPREL:
+        tables.relocations[1].first = reinterpret_cast<const ElfW(Rela)*>(address(*entry));
+        break;
+      case DT_PLTRELSZ:
+        tables.relocations[1].second = entry->d_un.d_val / sizeof(ElfW(Rela));
+        break;
+      default:
+        break;
+    }
+  }
+  return tables;
+}
+
+// What a name means to an object: first to the whole program, then to what it was loaded with.
+void* definition(const Object& object, const char* symbol) {
+  if (void* found = driver::real_dlsym(RTLD_DEFAULT, symbol)) return found;
+  void* handle = dlopen(object.path.empty() ? nullptr : object.path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  if (!handle) return nullptr;
+  void* found = driver::real_dlsym(handle, symbol);
+  dlclose(handle);
+  return found;
+}
+
+void write_slot(const Object& object, void** slot, void* value) {
+  const auto at = reinterpret_cast<uintptr_t>(slot);
+  bool writable = false;
+  for (const Range& range : object.writable) writable = writable || range.contains(at);
+  if (!writable) return;
+  const bool protect = object.read_only.contains(at);
+  auto* page = reinterpret_cast<void*>(page_of(at));
+  if (protect && mprotect(page, page_bytes(), PROT_READ | PROT_WRITE) != 0) return;
+  __atomic_store_n(slot, value, __ATOMIC_RELEASE);
+  if (protect) mprotect(page, page_bytes(), PROT_READ);
+}
+
+void follow(const Object& object, const char* symbol, void** slot) {
+  void* bound = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+  // A weak reference to what is not there stays null.
+  if (!bound) return;
+  // Calls that were not made yet still lead into the object itself.
+  if (object.all.contains(reinterpret_cast<uintptr_t>(bound))) bound = definition(object, symbol);
+  void* wrapped = bound ? wrap(symbol, bound) : nullptr;
+  if (wrapped && wrapped != bound) write_slot(object, slot, wrapped);
+}
+
+bool binds_a_symbol(const ElfW(Rela) & relocation) {
+  const auto type = ELF64_R_TYPE(relocation.r_info);
+  return type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT ||
+         (type == R_X86_64_64 && !relocation.r_addend);
+}
+
+void follow_object(const Object& object) {
+  const Tables tables = tables_of(object);
+  if (!tables.symbols || !tables.strings) return;
+  for (const auto& [relocations, count] : tables.relocations) {
+    for (size_t i = 0; relocations && i < count; i++) {
+      if (!binds_a_symbol(relocations[i])) continue;
+      const char* name = tables.strings + tables.symbols[ELF64_R_SYM(relocations[i].r_info)].st_name;
+      if (strncmp(name, kPrefix, sizeof kPrefix - 1) != 0) continue;
+      follow(object, name, reinterpret_cast<void**>(object.base + relocations[i].r_offset));
+    }
+  }
+}
+
+}  // namespace
+
+void follow_imports() {
+  static Loaded seen;
+  static auto& done = *new std::set<std::pair<uintptr_t, const void*>>;
+  // Another thread is at it.
+  std::unique_lock<std::mutex> lock(g_mutex, std::try_to_lock);
+  if (!lock) return;
+  const Loaded now = loaded();
+  if (now.added == seen.added && now.removed == seen.removed) return;
+  // Places of what was unloaded may be taken by something else.
+  if (now.removed != seen.removed) done.clear();
+  seen = now;
+  std::vector<Object> objects;
+  dl_iterate_phdr(add_object, &objects);
+  for (const Object& object : objects) {
+    // The kernel's own object has no imports, and its tables are no addresses.
+    if (!object.dynamic || object.path.find("linux-vdso") == 0) continue;
+    if (done.emplace(object.base, object.dynamic).second) follow_object(object);
+  }
+}
+
+}  // namespace nccl
+}  // namespace cctrace
