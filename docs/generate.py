@@ -51,9 +51,7 @@ def picture(name: str, title: str, show: Callable[[Console], None]) -> None:
 
 
 def main() -> int:
-    """Draws the pictures that README and docs show, and fills in the tables of docs/trace-format.md
-    and docs/profiles.md.
-    """
+    """Draws the pictures of README and docs, and fills in the tables of trace-format.md and profiles.md."""
     trace_tables.main()
     profile_tables.main()
     # Paths are printed as given; relative ones keep the pictures the same everywhere.

@@ -137,6 +137,6 @@ class Gpu:
 
 
 def _text(value: bytes | str) -> str:
-    # Some versions of the bindings return their whole buffer, and what follows the end of the text is anything.
+    # Some versions of the bindings return their whole buffer; what follows the end of the text is anything.
     raw = value if isinstance(value, bytes) else value.encode()
     return raw.partition(b"\0")[0].decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""The shipped recordings of the verification suite: what was charged is in their rows, no more and no less."""
+"""The shipped recordings of the verification suite: their rows hold what was charged, no more, no less."""
 
 from __future__ import annotations
 
