@@ -24,6 +24,10 @@ WARM_UP_DROP: Final = 1.2
 within a run."""
 MAX_WARM_UP_SHARE: Final = 0.1
 """At most this part of a class is warm-up; a later change is a change of the load or of the host's speed."""
+CLEAR_DROP: Final = 2.0
+MAX_CLEAR_SHARE: Final = 0.25
+"""Neither of those halves the time of steps of one class: then the first steps shared the GPU with another
+program, or compiled, and up to this part of the class is warm-up."""
 MIN_WARM_UP_STEPS: Final = 3
 MIN_STEPS_FOR_CHANGE: Final = 15
 """Fewer steps than this cannot show where a warm-up ends."""
@@ -74,15 +78,15 @@ def _of_class(
 def warm_up_length(period_ns: IntArray) -> int:
     """How many of the first steps are warm-up: the best split in two means, if its first part is slower."""
     steps = len(period_ns)
-    longest = int(steps * MAX_WARM_UP_SHARE)
-    if steps < MIN_STEPS_FOR_CHANGE or longest < MIN_WARM_UP_STEPS:
+    if steps < MIN_STEPS_FOR_CHANGE or int(steps * MAX_WARM_UP_SHARE) < MIN_WARM_UP_STEPS:
         return 0
     level = np.log(np.maximum(period_ns, 1).astype(np.float64))
     # A single outlier must not look like a change of level.
     level = np.clip(level, *np.percentile(level, (5, 95)))
     split = MIN_WARM_UP_STEPS + int(np.argmin(_split_errors(level)[MIN_WARM_UP_STEPS - 1 :]))
-    slower = level[:split].mean() - level[split:].mean() > np.log(WARM_UP_DROP)
-    return split if slower and split <= longest else 0
+    drop = np.exp(level[:split].mean() - level[split:].mean())
+    longest = steps * (MAX_CLEAR_SHARE if drop > CLEAR_DROP else MAX_WARM_UP_SHARE)
+    return split if drop > WARM_UP_DROP and split <= longest else 0
 
 
 def _split_errors(level: FloatArray) -> FloatArray:
