@@ -46,6 +46,7 @@ class ClassEffects:
         raw: raw toll of each player.
         recorder: how much longer recording made a step of the off and of the on arm; taken off `off_step` and
             `on_step`.
+        quarantined: GPU rows with impossible times that were left out.
     """
 
     off_count: int
@@ -60,6 +61,7 @@ class ClassEffects:
     saved: FloatArray
     raw: FloatArray
     recorder: tuple[float, float] = (0.0, 0.0)
+    quarantined: int = 0
 
 
 @dataclass(frozen=True)
@@ -189,6 +191,9 @@ def _notes(classes: Sequence[ClassEffects]) -> tuple[str, ...]:
             f"recording made a step up to {off_us:.0f} µs (off) and {on_us:.0f} µs (on) longer, "
             "which is taken off"
         )
+    quarantined = max(one.quarantined for one in classes)
+    if quarantined:
+        found.append(f"{plural(quarantined, 'GPU row')} with impossible times left out")
     return tuple(found)
 
 
