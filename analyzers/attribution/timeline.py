@@ -256,7 +256,8 @@ def _with_hand_overs(
             "partner": partner,
         }
     )
-    return both.taken(np.lexsort((both.start, both.end, both.thread)))
+    # At one moment a thread first hands over what it has done, and then finds the next job waiting.
+    return both.taken(np.lexsort((both.is_category(JOIN), both.start, both.end, both.thread)))
 
 
 def _records(calls: _Referring) -> IntArray:

@@ -9,7 +9,7 @@ STEP = 1000.0
 
 
 def server(work: float, prompt: bool = True, steps: int = 12) -> Timeline:
-    """A submitting thread whose worker is done at `work` in each step; it goes on at once, or does not wait."""
+    """A submitting thread whose worker is done at `work` in each step: it then goes on, or never waited."""
     main: list[Call] = []
     worker: list[Call] = []
     for step in range(steps):
