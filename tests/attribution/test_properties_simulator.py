@@ -1,6 +1,7 @@
 """The simulator that the other tests believe."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -63,7 +64,7 @@ def test_traces_are_whole_and_every_wait_lasts_until_what_it_waits_for(load: Loa
     assert (copies.start_ns_call + copies.duration_ns_call >= done).all()
 
 
-def test_a_written_trace_is_a_trace(tmp_path) -> None:
+def test_a_written_trace_is_a_trace(tmp_path: Path) -> None:
     trace = simulate(Run(SMALL, OFF, steps=10)).trace(cc_mode="off")
     opened = open_trace(trace.write(tmp_path / "off.parquet"))
     assert opened.num_rows == trace.table.num_rows
@@ -88,11 +89,12 @@ def test_noise_stays_with_its_place_when_a_cost_changes() -> None:
 
 
 def test_a_recorder_costs_what_it_says() -> None:
+    host_bound = replace(SMALL, kernel_us=1.0)
     bare, slowed = (
-        simulate(Run(SMALL, steps=12, noise=0.0, recorder=Recorder(tax_us=tax))) for tax in (0.0, 3.0)
+        simulate(Run(host_bound, steps=12, noise=0.0, recorder=Recorder(tax_us=tax))) for tax in (0.0, 3.0)
     )
     calls_per_step = SMALL.kernels + SMALL.input_copies + 3  # copy back, event, synchronization
-    assert slowed.mean_us() == pytest.approx(bare.mean_us() + 3.0 * calls_per_step, rel=0.02)
+    assert slowed.mean_us() == pytest.approx(bare.mean_us() + 3.0 * calls_per_step, rel=0.01)
 
 
 def test_a_queue_of_one_place_keeps_the_host_from_running_ahead() -> None:
