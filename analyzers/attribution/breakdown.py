@@ -19,11 +19,14 @@ from cctrace.analyzers.attribution.result import (
     Shares,
 )
 from cctrace.analyzers.columns import FloatArray
-from cctrace.analyzers.sentences import plural
+from cctrace.analyzers.sentences import percent, plural
 
 MAX_MODEL_ERROR: Final = 0.02
 """A replay that misses a measured step by more than this part of the off arm's step explains nothing."""
 DENOMINATOR: Final = "mean off step of these steps"
+MANY_UNRESOLVED: Final = 0.2
+"""At the begin of each passage some events are recorded before what was read; more than this is a recording
+that does not tell which event a synchronization waits for."""
 FEW_STEPS: Final = 10
 """Means of fewer steps than this are worth a note."""
 
@@ -47,6 +50,7 @@ class ClassEffects:
         recorder: how much longer recording made a step of the off and of the on arm; taken off `off_step` and
             `on_step`.
         quarantined: GPU rows with impossible times that were left out.
+        unresolved: part of the synchronizations with events whose record is not known; 0–1.
     """
 
     off_count: int
@@ -62,6 +66,7 @@ class ClassEffects:
     raw: FloatArray
     recorder: tuple[float, float] = (0.0, 0.0)
     quarantined: int = 0
+    unresolved: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -194,6 +199,12 @@ def _notes(classes: Sequence[ClassEffects]) -> tuple[str, ...]:
     quarantined = max(one.quarantined for one in classes)
     if quarantined:
         found.append(f"{plural(quarantined, 'GPU row')} with impossible times left out")
+    unresolved = max(one.unresolved for one in classes)
+    if unresolved > MANY_UNRESOLVED:
+        found.append(
+            f"{percent(unresolved)} of the synchronizations with events refer to none whose record is known; "
+            "what they wait for is missing in the replay"
+        )
     return tuple(found)
 
 

@@ -71,6 +71,7 @@ class ReplayedClass:
         periods: mixes × steps that count, µs; bit i of a mix's number is the i-th player that takes part.
         recorder: how much longer recording made a mean step of the off and of the on arm, µs.
         quarantined: GPU rows that were left out because they end before, or when, they begin.
+        unresolved: part of the synchronizations with events whose record is not known; 0–1.
     """
 
     matched: MatchedClass
@@ -81,6 +82,7 @@ class ReplayedClass:
     periods: FloatArray
     recorder: tuple[float, float]
     quarantined: int
+    unresolved: float
 
 
 def attribute(on: Recording, off: Recording, kernel_times: KernelTimes | None = None) -> Attribution:
@@ -187,8 +189,17 @@ def replayed_class(
     takes_part = changing_players(program)
     periods = replay(program, mixes_of(takes_part))[:, program.counts]
     recorder = recorder_effect(program, off_taken, on_taken)
-    quarantined = off_rows.quarantined + on_rows.quarantined
-    return ReplayedClass(matched, program, off_line, on_line, takes_part, periods, recorder, quarantined)
+    return ReplayedClass(
+        matched=matched,
+        program=program,
+        off=off_line,
+        on=on_line,
+        takes_part=takes_part,
+        periods=periods,
+        recorder=recorder,
+        quarantined=off_rows.quarantined + on_rows.quarantined,
+        unresolved=max(off_line.unresolved, on_line.unresolved),
+    )
 
 
 def _read(arm: RecordedArm, stretches: list[tuple[int, int]]) -> tuple[Timeline, DeviceRows, int]:
@@ -247,6 +258,7 @@ def effects_of(replayed: ReplayedClass) -> ClassEffects:
         raw=_raw_tolls(replayed),
         recorder=replayed.recorder,
         quarantined=replayed.quarantined,
+        unresolved=replayed.unresolved,
     )
 
 

@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 from simulator import ON, Load, Pair, Recorder, Run, Truth, simulate, truth_of
 from simulator.attributed import attributed, errors_of, shares_of
 from simulator.faults import lose_lane, lose_rows, spoil_durations
+from simulator.recording import SimulatedTrace
 from simulator.scenarios import pair_of, parallel, serving
 
 from cctrace.analyzers.attribution.engine import attribute
@@ -147,3 +149,16 @@ def test_arms_of_different_work_have_nothing_in_common() -> None:
     assert result.shares is None
     assert result.refused_because
     assert result.headline.startswith("Cannot attribute, because")
+
+
+def test_events_without_numbers_are_said_to_be_missing(overlap: tuple[Pair, Truth]) -> None:
+    def without_refs(trace: SimulatedTrace) -> SimulatedTrace:
+        column = trace.table.schema.get_field_index("ref")
+        empty = pa.nulls(trace.table.num_rows, trace.table.schema.field(column).type)
+        return trace.with_table(trace.table.set_column(column, "ref", empty))
+
+    off, on = (without_refs(trace) for trace in recorded(overlap[0], Recorder(gpu="stamps")).traces())
+    result = attributed(off, on)
+    # The scheduler seems never to wait: the replay cannot give the recorded steps, and no shares are shown.
+    assert result.shares is None
+    assert any("synchronizations with events" in note for note in result.notes)
