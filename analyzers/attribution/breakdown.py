@@ -19,11 +19,14 @@ from cctrace.analyzers.attribution.result import (
     Shares,
 )
 from cctrace.analyzers.columns import FloatArray
-from cctrace.analyzers.sentences import plural
+from cctrace.analyzers.sentences import percent, plural
 
 MAX_MODEL_ERROR: Final = 0.02
 """A replay that misses a measured step by more than this part of the off arm's step explains nothing."""
 DENOMINATOR: Final = "mean off step of these steps"
+MANY_UNRESOLVED: Final = 0.2
+"""At the begin of each passage some events are recorded before what was read; more than this is a recording
+that does not tell which event a synchronization waits for."""
 FEW_STEPS: Final = 10
 """Means of fewer steps than this are worth a note."""
 
@@ -46,6 +49,8 @@ class ClassEffects:
         raw: raw toll of each player.
         recorder: how much longer recording made a step of the off and of the on arm; taken off `off_step` and
             `on_step`.
+        quarantined: GPU rows with impossible times that were left out.
+        unresolved: part of the synchronizations with events whose record is not known; 0–1.
     """
 
     off_count: int
@@ -60,6 +65,8 @@ class ClassEffects:
     saved: FloatArray
     raw: FloatArray
     recorder: tuple[float, float] = (0.0, 0.0)
+    quarantined: int = 0
+    unresolved: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -188,6 +195,15 @@ def _notes(classes: Sequence[ClassEffects]) -> tuple[str, ...]:
         found.append(
             f"recording made a step up to {off_us:.0f} µs (off) and {on_us:.0f} µs (on) longer, "
             "which is taken off"
+        )
+    quarantined = max(one.quarantined for one in classes)
+    if quarantined:
+        found.append(f"{plural(quarantined, 'GPU row')} with impossible times left out")
+    unresolved = max(one.unresolved for one in classes)
+    if unresolved > MANY_UNRESOLVED:
+        found.append(
+            f"{percent(unresolved)} of the synchronizations with events refer to none whose record is known; "
+            "what they wait for is missing in the replay"
         )
     return tuple(found)
 

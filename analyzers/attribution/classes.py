@@ -26,7 +26,7 @@ PASSAGE_STEPS: Final = 20
 MAX_STEPS: Final = 200
 """Steps that count per class, spread over the run: the mean of so many is known to 1 % if single steps vary
 by 14 %."""
-MAX_CALLS: Final = 250_000
+MAX_CALLS: Final = 130_000
 """Host calls per class and arm that are replayed; fewer steps are taken where steps are longer."""
 MIN_CLASS_STEPS: Final = 2
 """A class with fewer steady steps in an arm is not compared: one step has no spread."""

@@ -70,6 +70,8 @@ class ReplayedClass:
         takes_part: which of PLAYERS change anything.
         periods: mixes × steps that count, µs; bit i of a mix's number is the i-th player that takes part.
         recorder: how much longer recording made a mean step of the off and of the on arm, µs.
+        quarantined: GPU rows that were left out because they end before, or when, they begin.
+        unresolved: part of the synchronizations with events whose record is not known; 0–1.
     """
 
     matched: MatchedClass
@@ -79,6 +81,8 @@ class ReplayedClass:
     takes_part: tuple[bool, ...]
     periods: FloatArray
     recorder: tuple[float, float]
+    quarantined: int
+    unresolved: float
 
 
 def attribute(on: Recording, off: Recording, kernel_times: KernelTimes | None = None) -> Attribution:
@@ -185,7 +189,17 @@ def replayed_class(
     takes_part = changing_players(program)
     periods = replay(program, mixes_of(takes_part))[:, program.counts]
     recorder = recorder_effect(program, off_taken, on_taken)
-    return ReplayedClass(matched, program, off_line, on_line, takes_part, periods, recorder)
+    return ReplayedClass(
+        matched=matched,
+        program=program,
+        off=off_line,
+        on=on_line,
+        takes_part=takes_part,
+        periods=periods,
+        recorder=recorder,
+        quarantined=off_rows.quarantined + on_rows.quarantined,
+        unresolved=max(off_line.unresolved, on_line.unresolved),
+    )
 
 
 def _read(arm: RecordedArm, stretches: list[tuple[int, int]]) -> tuple[Timeline, DeviceRows, int]:
@@ -243,6 +257,8 @@ def effects_of(replayed: ReplayedClass) -> ClassEffects:
         saved=saved,
         raw=_raw_tolls(replayed),
         recorder=replayed.recorder,
+        quarantined=replayed.quarantined,
+        unresolved=replayed.unresolved,
     )
 
 

@@ -61,9 +61,21 @@ def knowledge_of(off: Arm, on: Arm, *, kernel_times: bool) -> Knowledge:
         ),
         HOST_ONLY: ("GPU times are not recorded; they follow from what the host waited for",),
     }
+    found = (*notes[kind], *_left_out(off, on))
     if kernel_times and kind != KERNELS:
-        return Knowledge(None, refused, (*notes[kind], _ELSEWHERE))
-    return Knowledge(_nvlink_unknown(off, on, kind), refused, notes[kind])
+        return Knowledge(None, refused, (*found, _ELSEWHERE))
+    return Knowledge(_nvlink_unknown(off, on, kind), refused, found)
+
+
+def _left_out(off: Arm, on: Arm) -> tuple[str, ...]:
+    """Says how many GPU rows have times that cannot be; the replay does without them."""
+    counts = [int((arm.process.gpu.end_ns <= arm.process.gpu.start_ns).sum()) for arm in (off, on)]
+    if not any(counts):
+        return ()
+    return (
+        f"{counts[0]} GPU rows of the off arm and {counts[1]} of the on arm end when or before they begin, "
+        "and are left out",
+    )
 
 
 def _nvlink_unknown(off: Arm, on: Arm, kind: str) -> str | None:

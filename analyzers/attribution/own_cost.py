@@ -19,6 +19,7 @@ from cctrace.analyzers.attribution.copy_cost import (
     copy_keys,
     copy_kinds,
 )
+from cctrace.analyzers.attribution.pairing import group_numbers
 from cctrace.analyzers.attribution.timeline import JOIN, KINDS, SUBMITTING, SYNC_NUMBERS, Timeline
 from cctrace.analyzers.categories import CATEGORIES, CATEGORY
 from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray
@@ -238,7 +239,7 @@ def _groups(timeline: Timeline) -> list[IntArray]:
     if not len(calls):
         return []
     graph = np.where(timeline.category == CATEGORY["graph"], timeline.graph, 0)
-    key = np.stack((timeline.category, copy_keys(timeline), size_bucket(timeline.bytes), graph), axis=1)
-    _, group = np.unique(key[calls], axis=0, return_inverse=True)
-    order = np.argsort(group.reshape(-1), kind="stable")
-    return np.split(calls[order], np.cumsum(np.bincount(group.reshape(-1)))[:-1])
+    keys = (timeline.category, copy_keys(timeline), size_bucket(timeline.bytes), graph)
+    group = group_numbers(*(key[calls] for key in keys))
+    order = np.argsort(group, kind="stable")
+    return np.split(calls[order], np.cumsum(np.bincount(group))[:-1])

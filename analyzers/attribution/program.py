@@ -27,6 +27,7 @@ from cctrace.analyzers.attribution.pairing import (
     Places,
     Side,
     first_of_group,
+    group_numbers,
     matching,
     opens,
     paired,
@@ -418,9 +419,9 @@ def _inherited(owner: IntArray, pairs: Paired) -> IntArray:
 
 def _meetings(pairs: Paired, meets: IntArray) -> IntArray:
     """Number of each collective within the program: its passage, its step, and its number there."""
-    key = np.stack((pairs.passage, pairs.step, meets), axis=1)
-    _, number = np.unique(key, axis=0, return_inverse=True)
-    return np.where(meets >= 0, number.reshape(-1), NONE)
+    if not (meets >= 0).any():
+        return np.full(len(pairs), NONE, np.int64)
+    return np.where(meets >= 0, group_numbers(pairs.passage, pairs.step, meets), NONE)
 
 
 def _durations(pairs: Paired, off: DeviceWork, on: DeviceWork) -> tuple[tuple[FloatArray, FloatArray], float]:
@@ -454,9 +455,7 @@ def _one_arm(rows: IntArray, work: DeviceWork, slot: IntArray) -> tuple[FloatArr
 def _slots(pairs: Paired) -> IntArray:
     """Number of each operation's place: its stream, and how many come before it there in its step."""
     first = first_of_group(opens(pairs.lane, pairs.step))
-    key = np.stack((pairs.lane, np.arange(len(pairs)) - first), axis=1)
-    _, slot = np.unique(key, axis=0, return_inverse=True)
-    return np.asarray(slot.reshape(-1), np.int64)
+    return group_numbers(pairs.lane, np.arange(len(pairs)) - first)
 
 
 def _usual(slot: IntArray, values: FloatArray) -> FloatArray:

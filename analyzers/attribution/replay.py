@@ -13,7 +13,7 @@ player that of the copies. Where the arms' structures differ, each one is compil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -125,12 +125,11 @@ class Compiled:
 
     def _reach(self, time: FloatArray, basis: FloatArray, begin: int, end: int) -> None:
         target, source = self.target[begin:end], self.source[begin:end]
-        opens = np.flatnonzero(np.concatenate(([True], (np.diff(target) != 0) | (np.diff(source) != 0))))
+        begins = np.flatnonzero(opens(target, source))
         # Many submissions of one stretch of host time wait for the same point: the latest of them counts.
-        offset = np.maximum.reduceat(self.cost[begin:end] @ basis, opens, axis=0)
-        target, source = target[opens], source[opens]
-        cuts = np.flatnonzero(np.concatenate(([True], np.diff(target) != 0)))
-        bounds = [*cuts.tolist(), len(target)]
+        offset = np.maximum.reduceat(self.cost[begin:end] @ basis, begins, axis=0)
+        target, source = target[begins], source[begins]
+        bounds = [*np.flatnonzero(opens(target)).tolist(), len(target)]
         for first, last in pairwise(bounds):
             time[target[first]] = np.max(time[source[first:last]] + offset[first:last], axis=0)
 
@@ -143,7 +142,7 @@ def compiled_program(program: Program, *, launch_on: bool, copies_on: bool) -> C
 class _Compiler:
     def __init__(self, program: Program, *, launch_on: bool, copies_on: bool) -> None:
         host, device = program.host, program.device
-        self._program, self._nodes = program, 1
+        self._program, self._nodes = program, _Nodes()
         self._exists = _existing(program, launch_on=launch_on, copies_on=copies_on)
         own = host.own * self._exists[:, None]
         self._lanes = _Lanes(host.passage, host.thread, host.gap + own)
@@ -152,7 +151,7 @@ class _Compiler:
         of_call = device.on_owner if launch_on else device.off_owner
         of_copy = device.on_owner if copies_on else device.off_owner
         copies = np.append(is_copy, False)[device.off_owner] | np.append(is_copy, False)[device.on_owner]
-        self._queues = _Queues(program, np.where(copies, of_copy, of_call), self._new_node)
+        self._queues = _Queues(program, np.where(copies, of_copy, of_call), self._nodes)
         preferred, other = host.off_dependency, host.on_dependency
         if launch_on:
             preferred, other = other, preferred
@@ -220,7 +219,7 @@ class _Compiler:
 
     def _thread_node(self, position: int, awaited: Sequence[tuple[int, FloatArray]]) -> None:
         """A point on a thread: after its own costs, and after everything awaited."""
-        node = self._new_node()
+        node = self._nodes.new()
         before, since = self._lanes.latest(position, included=False)
         self._edges.append((node, before, self._lanes.until[position] - since))
         self._edges.extend((node, source, cost) for source, cost in awaited)
@@ -232,10 +231,6 @@ class _Compiler:
 
     def _passage(self, position: int) -> int:
         return int(self._program.host.passage[position])
-
-    def _new_node(self) -> int:
-        self._nodes += 1
-        return self._nodes - 1
 
     # ---- the result
 
@@ -256,13 +251,13 @@ class _Compiler:
         node, since = self._lanes.latest_of(ends)
         passage = host.passage[ends]
         return Compiled(
-            nodes=self._nodes,
+            nodes=self._nodes.count,
             target=target[order],
             source=source[order],
             cost=cost[order],
             end_node=node,
             end_cost=self._lanes.until[ends] - since,
-            first=np.concatenate(([True], np.diff(passage) != 0)),
+            first=opens(passage),
         )
 
     def _submission_edges(
@@ -273,17 +268,29 @@ class _Compiler:
         return target, node, self._start[owner] - since + self._program.device.delay[index] + rest
 
 
+class _Nodes:
+    """Counts points in time; the first one is the begin."""
+
+    def __init__(self) -> None:
+        self.count = 1
+
+    def new(self) -> int:
+        """The number of a new point."""
+        self.count += 1
+        return self.count - 1
+
+
 class _Lanes:
     """Host time of each thread within its passage, and the points on it at which it waited."""
 
     def __init__(self, passage: IntArray, thread: IntArray, cost: Costs) -> None:
         order = np.lexsort((np.arange(len(passage)), thread, passage))
-        opens = np.concatenate(([True], (np.diff(passage[order]) != 0) | (np.diff(thread[order]) != 0)))
+        begins = opens(passage[order], thread[order])
         total = np.cumsum(cost[order], axis=0)
-        first = np.flatnonzero(opens)
+        first = np.flatnonzero(begins)
         base = np.zeros((len(first), cost.shape[1]))
         base[1:] = total[first[1:] - 1]
-        number = np.cumsum(opens) - 1
+        number = np.cumsum(begins) - 1
         self.until = np.empty_like(cost)
         """Host time from the begin of the passage to the end of each operation, if nothing ever waits."""
         self.until[order] = total - base[number]
@@ -331,9 +338,9 @@ class _Lanes:
 class _Queues:
     """The streams of each passage: what is in them, and up to where their ends have become nodes."""
 
-    def __init__(self, program: Program, owner: IntArray, new_node: Callable[[], int]) -> None:
+    def __init__(self, program: Program, owner: IntArray, nodes: _Nodes) -> None:
         device = program.device
-        self._new_node = new_node
+        self._nodes = nodes
         self._duration = device.duration
         spent = np.cumsum(device.pause + device.duration, axis=0)
         self._until = np.concatenate((np.zeros((1, spent.shape[1])), spent))
@@ -420,12 +427,12 @@ class _Queues:
             for earlier in self._meetings.within(self._since(queue), member):
                 self._meet(earlier)
             before = self._node_at(queue, member)
-            arrival = self._new_node()
+            arrival = self._nodes.new()
             if before is not None:
                 self._edges.append((arrival, before, self._until[0]))
             self._arrivals.append((arrival, member))
             arrivals.append(arrival)
-        together = self._new_node()
+        together = self._nodes.new()
         self._edges.extend((together, arrival, self._until[0]) for arrival in arrivals)
         for member in members:
             self._base[self._meetings.queue(member)] = together, member
@@ -436,7 +443,7 @@ class _Queues:
         waits, upto = self._waits.pop(queue, []), max(upto, since)
         if upto == since and not waits:
             return base
-        node = self._new_node()
+        node = self._nodes.new()
         if base is not None:
             self._edges.append((node, base, self._until[upto] - self._until[since]))
         for at, source in waits:

@@ -141,7 +141,7 @@ def _hand_overs(trace: Trace, pid: int, windows: list[tuple[int, int]]) -> HandO
     end = start + integers(table, "duration_ns")
     tid, ref = integers(table, "tid"), integers(table, "ref")
     kept = np.flatnonzero((name >= 0) & (ref >= 0) & (tid >= 0) & within(start, windows))
-    kept = kept[np.lexsort((end[kept], tid[kept]))]
+    kept = kept[np.lexsort((ref[kept], name[kept], start[kept], end[kept], tid[kept]))]
     return HandOverRows(name[kept] == 1, start[kept], end[kept], tid[kept], ref[kept])
 
 

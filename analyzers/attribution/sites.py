@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from cctrace.analyzers.attribution.costs import LAUNCH, OVERLAP, PCIE, Costs
+from cctrace.analyzers.attribution.pairing import first_of_group, group_numbers, opens
 from cctrace.analyzers.attribution.program import DeviceProgram, HostProgram, Program
 from cctrace.analyzers.attribution.replay import replay
 from cctrace.analyzers.attribution.result import PLAYERS, Site
@@ -62,14 +63,13 @@ def _places(program: Program, on: Timeline) -> list[_Place]:
     rows = np.flatnonzero(program.counts[host.step] & (host.off >= 0) & (host.on >= 0))
     rows = rows[host.category[rows] < len(CATEGORIES)]
     position = _position(host)
-    key = np.stack((host.thread[rows], host.category[rows], position[rows]), axis=1)
-    _, place = np.unique(key, axis=0, return_inverse=True)
+    place = group_numbers(host.thread[rows], host.category[rows], position[rows])
     found: list[_Place] = []
     for column, _ in _SITE_CAUSES:
         cost = visible_cost(host, rows, column, on)
-        total = np.bincount(place.reshape(-1), weights=cost) / max(counted, 1)
+        total = np.bincount(place, weights=cost) / max(counted, 1)
         dearest = [one for one in np.argsort(-total)[:MAX_SITES].tolist() if total[one] >= MIN_SITE_US]
-        found.extend(_Place(column, rows[place.reshape(-1) == one], float(total[one])) for one in dearest)
+        found.extend(_Place(column, rows[place == one], float(total[one])) for one in dearest)
     found.sort(key=lambda one: -one.cost_us)
     return found[:MAX_SITES]
 
@@ -86,8 +86,7 @@ def visible_cost(host: HostProgram, rows: IntArray, column: int, on: Timeline) -
 def _position(host: HostProgram) -> IntArray:
     """Number of each operation within its step and thread."""
     order = np.lexsort((np.arange(len(host)), host.thread, host.step))
-    opens = np.concatenate(([True], (np.diff(host.thread[order]) != 0) | (np.diff(host.step[order]) != 0)))
-    first = np.maximum.accumulate(np.where(opens, np.arange(len(order)), 0))
+    first = first_of_group(opens(host.thread[order], host.step[order]))
     position = np.empty(len(order), np.int64)
     position[order] = np.arange(len(order)) - first
     return position

@@ -130,6 +130,12 @@ class Timeline:
         """Synchronizations: the host waits for the GPU by the call's contract."""
         return self.is_category(*SYNC_NUMBERS)
 
+    @property
+    def unresolved(self) -> float:
+        """Part of the synchronizations with events whose record is not known; 0–1."""
+        syncs = self.is_category(EVENT_SYNC)
+        return float((self.record[syncs] == NONE).mean()) if syncs.any() else 0.0
+
     @cached_property
     def stretch(self) -> IntArray:
         """Number of the stretch of consecutive chosen steps in which each operation lies."""
@@ -256,7 +262,8 @@ def _with_hand_overs(
             "partner": partner,
         }
     )
-    return both.taken(np.lexsort((both.start, both.end, both.thread)))
+    # At one moment a thread first hands over what it has done, and then finds the next job waiting.
+    return both.taken(np.lexsort((both.is_category(JOIN), both.start, both.end, both.thread)))
 
 
 def _records(calls: _Referring) -> IntArray:
