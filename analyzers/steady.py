@@ -26,8 +26,8 @@ MAX_WARM_UP_SHARE: Final = 0.1
 """At most this part of a class is warm-up; a later change is a change of the load or of the host's speed."""
 CLEAR_DROP: Final = 2.0
 MAX_CLEAR_SHARE: Final = 0.25
-"""Neither of those halves the time of steps of one class: then the first steps shared the GPU with another
-program, or compiled, and up to this part of the class is warm-up."""
+"""Neither of those halves the time of steps of one class, or stops at a pause: then the first steps shared the
+GPU with another program, or compiled, and up to this part of the class is warm-up."""
 MIN_WARM_UP_STEPS: Final = 3
 MIN_STEPS_FOR_CHANGE: Final = 15
 """Fewer steps than this cannot show where a warm-up ends."""
@@ -54,6 +54,12 @@ def exclusions(
         reason[members] = _of_class(
             period_ns[members], inside_ns[members], allocates[members], captures[members]
         )
+    paused = np.flatnonzero(reason == PAUSE)
+    if len(paused):
+        for number in np.unique(class_of):
+            steady = np.flatnonzero((class_of == number) & (reason == STEADY))
+            first = steady[: slow_first_burst(period_ns[steady], int((steady < paused[0]).sum()))]
+            reason[first] = WARM_UP
     return reason
 
 
@@ -75,8 +81,35 @@ def _of_class(
     return reason
 
 
+def slow_first_burst(period_ns: IntArray, before_pause: int) -> int:
+    """How many of the steps before the first pause are warm-up: all if they are slower than the rest, or none.
+
+    Args:
+        period_ns: length of each steady step of a class.
+        before_pause: how many of them come before the first pause.
+    """
+    if not MIN_WARM_UP_STEPS <= before_pause <= MAX_CLEAR_SHARE * len(period_ns):
+        return 0
+    drop = np.median(period_ns[:before_pause]) / np.median(period_ns[before_pause:])
+    return before_pause if drop > WARM_UP_DROP else 0
+
+
 def warm_up_length(period_ns: IntArray) -> int:
-    """How many of the first steps are warm-up: the best split in two means, if its first part is slower."""
+    """How many of the first steps are warm-up.
+
+    Steps can become faster in several stages, as other programs leave the GPU one by one: what is left after
+    one stage is looked at again.
+    """
+    dropped, most = 0, int(MAX_CLEAR_SHARE * len(period_ns))
+    while stage := _first_stage(period_ns[dropped:]):
+        if dropped + stage > most:
+            break
+        dropped += stage
+    return dropped
+
+
+def _first_stage(period_ns: IntArray) -> int:
+    """Where the best split in two means is, if its first part is slower and short; else 0."""
     steps = len(period_ns)
     if steps < MIN_STEPS_FOR_CHANGE or int(steps * MAX_WARM_UP_SHARE) < MIN_WARM_UP_STEPS:
         return 0

@@ -84,6 +84,40 @@ def test_slow_first_steps_are_warm_up() -> None:
     assert (reason[6:] == STEADY).all()
 
 
+def test_a_warm_up_in_stages_is_left_out_as_a_whole() -> None:
+    """Other programs leave the GPU one by one."""
+    period = np.r_[np.full(9, 60_000), np.full(9, 12_000), np.full(7, 5_000), np.full(120, 1_500)]
+
+    assert warm_up_length(period) == 25
+
+
+def test_a_slow_first_burst_is_warm_up() -> None:
+    """The other programs of a measurement start while this one has its first round."""
+    period = np.r_[np.full(30, 1_300), 900_000, np.full(60, 1_000), 900_000, np.full(60, 1_000)]
+    none, one_class = np.zeros(len(period), np.bool_), np.zeros(len(period), np.int64)
+
+    reason = exclusions(one_class, period, np.zeros(len(period), np.int64), none, none)
+
+    assert np.flatnonzero(reason == WARM_UP).tolist() == list(range(30))
+    assert np.flatnonzero(reason == PAUSE).tolist() == [30, 91]
+
+
+@pytest.mark.parametrize(
+    "period",
+    [
+        np.r_[np.full(30, 1_000), 900_000, np.full(120, 1_000)],  # as fast as the rest
+        np.r_[np.full(60, 1_300), 900_000, np.full(60, 1_000)],  # half of the steps
+    ],
+    ids=["fast", "half"],
+)
+def test_other_first_bursts_count(period: np.ndarray) -> None:
+    none, one_class = np.zeros(len(period), np.bool_), np.zeros(len(period), np.int64)
+
+    reason = exclusions(one_class, period, np.zeros(len(period), np.int64), none, none)
+
+    assert not (reason == WARM_UP).any()
+
+
 @pytest.mark.parametrize(
     "period",
     [
