@@ -26,8 +26,11 @@ MAX_WARM_UP_SHARE: Final = 0.1
 """At most this part of a class is warm-up; a later change is a change of the load or of the host's speed."""
 CLEAR_DROP: Final = 2.0
 MAX_CLEAR_SHARE: Final = 0.25
-"""Neither of those halves the time of steps of one class, or stops at a pause: then the first steps shared the
-GPU with another program, or compiled, and up to this part of the class is warm-up."""
+"""Neither of those halves the time of steps of one class, or stops at a pause: then the first steps shared
+the GPU with another program, or compiled, and up to this part of the class is warm-up."""
+CALM_STEPS: Final = 10
+"""Pauses and hiccups that follow each other within so many steps of a class, from its first steps on, are one
+disturbance: another program had turns on the GPU. What lies between them is no more typical than they are."""
 MIN_WARM_UP_STEPS: Final = 3
 MIN_STEPS_FOR_CHANGE: Final = 15
 """Fewer steps than this cannot show where a warm-up ends."""
@@ -73,6 +76,8 @@ def _of_class(
     paused = longer_outside >= PAUSE_OUTSIDE_SHARE * longer
     too_long = period_ns > PAUSE_FACTOR * median
     reason[too_long] = np.where(paused, PAUSE, HICCUP)[too_long]
+    disturbed = disturbed_start(too_long)
+    reason[:disturbed][~too_long[:disturbed]] = WARM_UP
     if allocates.mean() <= HABIT_SHARE:
         reason[allocates] = SET_UP
     reason[captures] = SET_UP
@@ -81,8 +86,18 @@ def _of_class(
     return reason
 
 
+def disturbed_start(too_long: BoolArray) -> int:
+    """How many of the first steps of a class belong to a disturbance; see CALM_STEPS."""
+    at = np.flatnonzero(too_long)
+    apart = np.diff(at, prepend=-1)
+    within = int(np.argmin(np.append(apart <= CALM_STEPS, False)))
+    if within < MIN_WARM_UP_STEPS or at[within - 1] >= MAX_CLEAR_SHARE * len(too_long):
+        return 0
+    return int(at[within - 1]) + 1
+
+
 def slow_first_burst(period_ns: IntArray, before_pause: int) -> int:
-    """How many of the steps before the first pause are warm-up: all if they are slower than the rest, or none.
+    """How many of the steps before the first pause are warm-up: all if they are slower than the rest.
 
     Args:
         period_ns: length of each steady step of a class.

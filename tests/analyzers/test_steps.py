@@ -91,6 +91,18 @@ def test_a_warm_up_in_stages_is_left_out_as_a_whole() -> None:
     assert warm_up_length(period) == 25
 
 
+def test_steps_between_the_turns_of_another_program_are_warm_up() -> None:
+    period = np.full(200, 1_000)
+    period[1:30:3] = 15_000
+    period[120] = 15_000
+    none, one_class = np.zeros(200, np.bool_), np.zeros(200, np.int64)
+
+    reason = exclusions(one_class, period, np.zeros(200, np.int64), none, none)
+
+    assert np.flatnonzero(reason == PAUSE).tolist() == [*range(1, 30, 3), 120]
+    assert np.flatnonzero(reason == WARM_UP).tolist() == [n for n in range(29) if n % 3 != 1]
+
+
 def test_a_slow_first_burst_is_warm_up() -> None:
     """The other programs of a measurement start while this one has its first round."""
     period = np.r_[np.full(30, 1_300), 900_000, np.full(60, 1_000), 900_000, np.full(60, 1_000)]
