@@ -28,9 +28,9 @@ CLEAR_DROP: Final = 2.0
 MAX_CLEAR_SHARE: Final = 0.25
 """Neither of those halves the time of steps of one class, or stops at a pause: then the first steps shared
 the GPU with another program, or compiled, and up to this part of the class is warm-up."""
-CALM_STEPS: Final = 10
-"""Pauses and hiccups that follow each other within so many steps of a class, from its first steps on, are one
-disturbance: another program had turns on the GPU. What lies between them is no more typical than they are."""
+DISTURBED_SHARE: Final = 0.1
+"""Where more than this part of the first steps are pauses or hiccups, another program had turns on the GPU:
+what lies between them is no more typical than they are. Pauses of a load are rarer."""
 MIN_WARM_UP_STEPS: Final = 3
 MIN_STEPS_FOR_CHANGE: Final = 15
 """Fewer steps than this cannot show where a warm-up ends."""
@@ -87,13 +87,11 @@ def _of_class(
 
 
 def disturbed_start(too_long: BoolArray) -> int:
-    """How many of the first steps of a class belong to a disturbance; see CALM_STEPS."""
-    at = np.flatnonzero(too_long)
-    apart = np.diff(at, prepend=-1)
-    within = int(np.argmin(np.append(apart <= CALM_STEPS, False)))
-    if within < MIN_WARM_UP_STEPS or at[within - 1] >= MAX_CLEAR_SHARE * len(too_long):
-        return 0
-    return int(at[within - 1]) + 1
+    """How many of the first steps of a class belong to a disturbance; see DISTURBED_SHARE."""
+    surplus = np.cumsum(too_long - DISTURBED_SHARE)
+    length = int(np.argmax(surplus)) + 1
+    many = too_long[:length].sum() >= MIN_WARM_UP_STEPS
+    return length if many and length <= MAX_CLEAR_SHARE * len(too_long) else 0
 
 
 def slow_first_burst(period_ns: IntArray, before_pause: int) -> int:
