@@ -22,6 +22,10 @@ RING_MASK: Final = np.uint64(2**40 - 1)
 MAX_LATE_SHARE: Final = 0.05
 """So many runs may seem to begin before their launches before the order itself is doubted."""
 
+COMPLETE_SHARE: Final = 0.25
+"""With as many runs as launches, runs may seem early by this part of the time between two launches: a clock
+that was read while the GPU was busy is off by tens of microseconds, another launch by the whole of it."""
+
 Times = npt.NDArray[np.int64]
 
 
@@ -156,8 +160,10 @@ def _latest_launch(begin_ns: Times, launch_start_ns: Times, early: int) -> npt.N
 def _in_step(pairs: Pairs, launch_start_ns: Times) -> bool:
     """Whether run i can be that of launch i, throughout."""
     count = min(len(pairs), len(launch_start_ns))
-    error = 0 if pairs.error_ns is None else pairs.error_ns[:count]
-    late = pairs.begin_ns[:count] + EARLY_NS + error < launch_start_ns[:count]
+    early: int | Times = EARLY_NS if pairs.error_ns is None else EARLY_NS + pairs.error_ns[:count]
+    if len(pairs) == len(launch_start_ns) > 1:
+        early = np.maximum(early, int(COMPLETE_SHARE * np.median(np.diff(launch_start_ns))))
+    late = pairs.begin_ns[:count] + early < launch_start_ns[:count]
     return bool(np.mean(late) < MAX_LATE_SHARE)
 
 

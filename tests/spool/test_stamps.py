@@ -341,6 +341,26 @@ def test_a_drifting_clock_with_readings_at_start_and_end_only(
     assert clock.drift_source == ("readings" if readings == 2 else "launches")
 
 
+def test_a_drifting_clock_moves_no_run_to_another_launch(to_trace: Convert) -> None:
+    """A reading at the start, while other programs had the GPU: at the end runs seem to begin too early."""
+    spool = SpoolBuilder()
+    end = T + 30 * 10**9
+    for at, off in ((T, 0), (end, 70_000)):
+        spool.add(Kind.GPU_CLOCK, start_ns=at, object=gpu_time(at) + off, bytes=20_000, device=0)
+    spool.add(Kind.BINDING, start_ns=T, object=EXEC, bytes=1, tid=spool.pid)
+    begins = range(T + 10**6, end, 2_500_000)
+    for i, at in enumerate(begins):
+        spool.call(Operation.GRAPH, at, 4000, object=EXEC, stream=STREAM)
+        spool.stamp(1, gpu_time(at + 5000), 2 * i, end=False)
+        spool.stamp(1, gpu_time(at + 2_400_000), 2 * i + 1, end=True)
+
+    converted = to_trace(spool)
+
+    graphs, launches = converted.kind("graph"), converted.kind("submit")
+    assert graphs.correlation.tolist() == launches.correlation.tolist()
+    assert unmatched(converted) == {}
+
+
 def test_a_clock_reading_that_is_off_is_corrected_by_the_launches(to_trace: Convert) -> None:
     """The readings were off by 9 µs, less than their gap: runs would begin before they were launched."""
     spool = SpoolBuilder()
