@@ -22,8 +22,8 @@ from cctrace.analyzers.waiting import COPY_BANDWIDTH_BYTES_PER_NS, COPY_OVER_LAU
 from cctrace.trace.schema import MEMORY_KINDS
 
 CRYPTO_US: Final = 25.0
-"""What encrypting a small copy can add to it: 5 µs on a B200, 14 on an H100, 22 on an H20, as measured. Copies
-that usually take longer than that wait."""
+"""What encrypting a small copy can add to it: 5 µs on a B200, 14 on an H100, 22 on an H20, as measured.
+Copies that usually take longer than that wait."""
 SLACK_US: Final = 8.0
 """A copy that takes this much longer than usual copies of its kind waits: twice the scatter of such calls."""
 SELF_WAIT_US: Final = 2.5
