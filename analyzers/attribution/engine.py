@@ -22,11 +22,12 @@ from cctrace.analyzers.attribution.classes import MatchedClass, matched_classes,
 from cctrace.analyzers.attribution.copy_cost import copy_rows
 from cctrace.analyzers.attribution.costs import COLUMNS, OVERLAP
 from cctrace.analyzers.attribution.device import Elsewhere, device_work
+from cctrace.analyzers.attribution.gpu_program import Arm
 from cctrace.analyzers.attribution.handover import wait_places, with_joins
 from cctrace.analyzers.attribution.kernel_times import KernelTimes
 from cctrace.analyzers.attribution.knowledge import input_kind, knowledge_of
 from cctrace.analyzers.attribution.own_cost import call_slowdown, own_costs
-from cctrace.analyzers.attribution.program import Arm, Program, merge
+from cctrace.analyzers.attribution.program import Program, merge
 from cctrace.analyzers.attribution.ranks import (
     as_rank,
     counterpart,

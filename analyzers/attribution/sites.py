@@ -13,8 +13,9 @@ from typing import Final
 import numpy as np
 
 from cctrace.analyzers.attribution.costs import LAUNCH, OVERLAP, PCIE, Costs
+from cctrace.analyzers.attribution.gpu_program import DeviceProgram
 from cctrace.analyzers.attribution.pairing import first_of_group, group_numbers, opens
-from cctrace.analyzers.attribution.program import DeviceProgram, HostProgram, Program
+from cctrace.analyzers.attribution.program import HostProgram, Program
 from cctrace.analyzers.attribution.replay import replay
 from cctrace.analyzers.attribution.result import PLAYERS, Site
 from cctrace.analyzers.attribution.timeline import COPY_NUMBERS, SUBMITTING, Timeline

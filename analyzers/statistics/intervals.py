@@ -36,10 +36,6 @@ class Interval(Result):
         """Whether zero lies outside."""
         return self.low > 0 or self.high < 0
 
-    def lies_within(self, margin: float) -> bool:
-        """Whether all of it lies between −margin and +margin."""
-        return -margin < self.low and self.high < margin
-
 
 def t_interval(values: Sequence[float] | FloatArray) -> Interval | None:
     """Student's interval of the mean: x̄ ± t(0.975, n − 1) · s / √n.

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cctrace.analyzers.attribution.costs import COLUMNS, NEVER, OFF, Costs
-from cctrace.analyzers.attribution.program import DeviceProgram, HostProgram, Program
+from cctrace.analyzers.attribution.gpu_program import DeviceProgram
+from cctrace.analyzers.attribution.program import HostProgram, Program
 from cctrace.analyzers.attribution.result import PLAYERS
 from cctrace.analyzers.attribution.timeline import BOUNDARY, NONE
 from cctrace.analyzers.categories import CATEGORY
