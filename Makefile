@@ -36,9 +36,12 @@ format: $(VENV)/.linted ## bring all sources into the house style
 	$(BIN)/ruff format $(SOURCES)
 	$(BIN)/clang-format -i $(NATIVE)
 
-bench: $(VENV)/.tested ## measure conversion and analysis on this machine (bench/RESULTS.md has the numbers of record)
+bench: $(VENV)/.tested ## measure conversion, analysis and attribution on this machine (bench/RESULTS.md has the numbers of record)
 	$(BIN)/python bench/convert.py
 	$(BIN)/python bench/analysis.py
+	$(BIN)/python bench/attribution.py
+	$(BIN)/python bench/attribution_scores.py
+	$(BIN)/python bench/false_alarms.py
 
 docs: $(VENV)/.installed ## write the generated parts of docs/ anew
 	$(BIN)/python docs/generate.py
