@@ -22,6 +22,9 @@ driver calls; else its calls were slow or waited: a hiccup."""
 WARM_UP_DROP: Final = 1.2
 """The first steps are warm-up if they take this much longer than the rest: host speed alone drifts by less
 within a run."""
+BURST_DROP: Final = 1.05
+"""All steps before the first pause are warm-up if they take this much longer than those after it: enough are
+left without them."""
 MAX_WARM_UP_SHARE: Final = 0.1
 """At most this part of a class is warm-up; a later change is a change of the load or of the host's speed."""
 CLEAR_DROP: Final = 2.0
@@ -103,8 +106,9 @@ def slow_first_burst(period_ns: IntArray, before_pause: int) -> int:
     """
     if not MIN_WARM_UP_STEPS <= before_pause <= MAX_CLEAR_SHARE * len(period_ns):
         return 0
-    drop = np.median(period_ns[:before_pause]) / np.median(period_ns[before_pause:])
-    return before_pause if drop > WARM_UP_DROP else 0
+    level = np.log(np.maximum(period_ns, 1).astype(np.float64))
+    drop = np.exp(level[:before_pause].mean() - level[before_pause:].mean())
+    return before_pause if drop > BURST_DROP else 0
 
 
 def warm_up_length(period_ns: IntArray) -> int:

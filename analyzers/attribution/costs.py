@@ -93,14 +93,12 @@ def post_costs_of(waits: tuple[BoolArray, BoolArray], post: Both, crypto: Both) 
     return costs
 
 
-def player_of_work(kind: IntArray, is_collective: BoolArray, between_gpus: BoolArray) -> IntArray:
+def player_of_work(over_pcie: BoolArray, between_gpus: BoolArray) -> IntArray:
     """The player that switches the GPU time of an operation.
 
     Args:
-        kind: position in `rows.GPU_KINDS`.
-        is_collective: whether it is a collective.
-        between_gpus: whether what it takes longer goes between GPUs: a copy from one to another, or work of a
-            step that is known to hold collectives.
+        over_pcie: whether it is a copy between host and GPU; one within a GPU is as any kernel.
+        between_gpus: whether what it takes longer goes between GPUs: a collective, a copy from one to
+            another, or work of a step that is known to hold collectives.
     """
-    player = np.where(kind == 2, PCIE, GPU)
-    return np.where(is_collective | between_gpus, NVLINK, player)
+    return np.where(between_gpus, NVLINK, np.where(over_pcie, PCIE, GPU))

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from cctrace.analyzers.attribution.collectives import is_collective
+from cctrace.analyzers.attribution.gpu_clock import on_host_clock
 from cctrace.analyzers.attribution.gpu_fit import Fit, Found, Sizes, anchors_of, hand_on, late_returns
 from cctrace.analyzers.attribution.gpu_work import (
     AGREES_US,
@@ -78,9 +79,11 @@ def device_work(
         host went on.
     """
     work = _with_meetings(_submitted(timeline, rows, base_ns), timeline)
+    queues = queues_of(work)
+    anchors = [anchors_of(work, timeline, cost, members) for members in queues]
+    work = on_host_clock(work, timeline, queues, anchors)
     work = replace(work, delay=_typical_delays(work, timeline, cost))
     found = Found(work.duration.copy(), work.state.copy(), work.longest.copy())
-    queues = queues_of(work)
     anchors = [anchors_of(work, timeline, cost, members) for members in queues]
     small, nominal = np.isin(work.kind, SMALL_KINDS), _nominal(work, timeline)
     usual, exchanges = _usual_times(work, timeline, np.where(small, nominal, 0.0), elsewhere)

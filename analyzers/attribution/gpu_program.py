@@ -34,8 +34,6 @@ from cctrace.analyzers.attribution.timeline import NONE, Timeline
 from cctrace.analyzers.categories import CATEGORY
 from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray
 
-_COPY: Final = 2
-"""Kind of GPU work that is a copy."""
 _PEER_COPY: Final = CATEGORY["copy p2p"]
 
 
@@ -109,8 +107,8 @@ def device_program(
     between_gpus = _is_peer_copy(pairs, off, on) | _in_exchanging_steps(pairs, kind, first, second)
     durations, unknown = _durations(pairs, first, second)
     delay = switched(pairs.values(first.delay, second.delay), LAUNCH)
-    copies = kind == _COPY
-    toll = np.nan_to_num(pairs.values(_owned(off), _owned(on))[1])
+    toll = pairs.values(_owned(off), _owned(on))[1]
+    copies, toll = np.isfinite(toll), np.nan_to_num(toll)
     delay[copies, PCIE] += (delay[:, LAUNCH] - np.minimum(toll, np.maximum(delay[:, LAUNCH], 0.0)))[copies]
     delay[copies, LAUNCH] -= delay[copies, PCIE]
     program = DeviceProgram(
@@ -120,7 +118,7 @@ def device_program(
         on_owner=_inherited(owners[1], pairs),
         meeting=_meetings(pairs, meets),
         delay=delay,
-        duration=switched(durations, player_of_work(kind, meets >= 0, between_gpus)),
+        duration=switched(durations, player_of_work(copies, (meets >= 0) | between_gpus)),
         pause=switched(pairs.spent(first.pause, second.pause), GPU),
     )
     return program, unknown

@@ -43,8 +43,6 @@ SYNC_NUMBERS: Final = (EVENT_SYNC, STREAM_SYNC, CONTEXT_SYNC)
 RECORD, STREAM_WAIT = CATEGORY["event-record"], CATEGORY["stream-wait"]
 
 
-UNREAD_STEPS: Final = 2
-"""A pause of another thread of more than so many steps is a stretch that was not read."""
 USUAL_SHARE: Final = 0.8
 """A worker's synchronizations are of one kind if this part of them refers to one stream."""
 
@@ -364,7 +362,17 @@ def _gaps(timeline: Timeline, arm: Arm, chosen: IntArray, base_ns: int) -> Float
     begin[chosen] = in_microseconds(arm.steps.start_ns[chosen], base_ns)
     main = timeline.thread == SUBMITTING
     before = np.where(main, np.fmax(before, begin[timeline.step]), before)
-    longest = float(arm.steps.period_ns[chosen].max()) / 1e3
-    before[~main & (timeline.start - before > UNREAD_STEPS * longest)] = np.nan
+    before[~main & _spans_unread(before, timeline.start, arm, chosen, base_ns)] = np.nan
     gap: FloatArray = np.nan_to_num(np.maximum(timeline.start - before, 0.0), nan=0.0)
     return gap
+
+
+def _spans_unread(begin: FloatArray, end: FloatArray, arm: Arm, chosen: IntArray, base_ns: int) -> BoolArray:
+    """Which stretches of time hold a whole step that was not read."""
+    unread = np.ones(len(arm.steps), np.int64)
+    unread[chosen] = 0
+    before = np.concatenate(([0], np.cumsum(unread)))
+    first = np.searchsorted(in_microseconds(arm.steps.start_ns, base_ns), begin)
+    last = np.searchsorted(in_microseconds(arm.steps.end_ns, base_ns), end, side="right")
+    holds: BoolArray = before[np.maximum(last, first)] > before[first]
+    return holds
