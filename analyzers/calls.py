@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from cctrace.analyzers.columns import BoolArray, IntArray, SmallIntArray, codes, integers, words
+from cctrace.analyzers.forms import TIMES, Packed, looked_up, packed
 from cctrace.trace.schema import (
     BLOCKING_WAITS,
     COPY_KINDS,
@@ -39,6 +40,8 @@ CALL_COLUMNS: Final = (
     "blocking",
 )
 """What `calls_from` reads of a trace."""
+CALL_FORM_COLUMNS: Final = tuple(name for name in CALL_COLUMNS if name not in TIMES)
+"""What makes two calls different, apart from their times."""
 
 OPERATION_WORDS: Final = tuple(OPERATIONS)
 SUBMIT, WAIT, ALLOC, CAPTURE = range(len(HOST_KINDS))
@@ -48,14 +51,12 @@ _D2H = COPY_KIND["d2h"]
 
 
 @dataclass(frozen=True, eq=False)
-class Calls:
-    """Host calls, one array element per call, in order of (pid, tid, start).
+class CallForms:
+    """The different calls of a trace, one array element for each; see `forms`.
 
     Attributes:
-        kind: position in HOST_KINDS.
+        kind: position in HOST_KINDS, −1 for rows that are no host calls.
         operation: position in OPERATION_WORDS, −1 for a word this version does not know.
-        start_ns: begin, CLOCK_MONOTONIC.
-        duration_ns: time in the call.
         pid: process.
         tid: thread.
         stream: stream number within the process, −1 if none.
@@ -70,8 +71,6 @@ class Calls:
 
     kind: SmallIntArray
     operation: SmallIntArray
-    start_ns: IntArray
-    duration_ns: IntArray
     pid: IntArray
     tid: IntArray
     stream: IntArray
@@ -84,64 +83,177 @@ class Calls:
     symbols: tuple[str, ...]
 
     def __len__(self) -> int:
-        return len(self.start_ns)
-
-    def pick(self, rows: BoolArray | IntArray | slice) -> Calls:
-        """The calls that a mask, a list of positions or a slice selects, in the same order."""
-        if isinstance(rows, np.ndarray) and rows.dtype == np.bool_ and rows.all():
-            return self
-        values = {
-            field.name: getattr(self, field.name)
-            if field.name == "symbols"
-            else getattr(self, field.name)[rows]
-            for field in fields(self)
-        }
-        return Calls(**values)
+        return len(self.kind)
 
     def is_operation(self, *names: str) -> BoolArray:
-        """Mask of the calls with one of these operations (words of `OPERATIONS`)."""
+        """Mask of the forms with one of these operations (words of `OPERATIONS`)."""
         wanted = np.zeros(len(OPERATION_WORDS) + 1, np.bool_)
         wanted[[OPERATION[name] for name in names]] = True
         mask: BoolArray = wanted[self.operation]
         return mask
 
-    @staticmethod
-    def _both(first: BoolArray, second: BoolArray) -> BoolArray:
-        return np.logical_and(first, second)
-
     @property
-    def is_submission(self) -> BoolArray:
-        """Calls that hand anything to the GPU, also events and waits between streams."""
-        return self._both(self.kind == SUBMIT, self.is_operation(*SUBMISSION_OPERATIONS))
-
-    @property
-    def is_work(self) -> BoolArray:
-        """Kernels, graphs, copies and memsets handed to the GPU: what published counts count."""
-        return self._both(self.kind == SUBMIT, self.is_operation(*WORK_OPERATIONS))
+    def is_copy(self) -> BoolArray:
+        """Copies handed to the GPU."""
+        return self.submits("copy")
 
     @property
     def is_blocking_wait(self) -> BoolArray:
         """Synchronizations with a stream, an event or a context."""
-        return self._both(self.kind == WAIT, self.is_operation(*BLOCKING_WAITS))
+        waits: BoolArray = np.logical_and(self.kind == WAIT, self.is_operation(*BLOCKING_WAITS))
+        return waits
+
+    def submits(self, *names: str) -> BoolArray:
+        """Mask of the forms that hand one of these operations to the GPU."""
+        submits: BoolArray = np.logical_and(self.kind == SUBMIT, self.is_operation(*names))
+        return submits
+
+    @cached_property
+    def thread(self) -> IntArray:
+        """Number of the thread of each form, in order of (pid, tid)."""
+        threads = np.stack((self.pid, self.tid), axis=1).astype(np.int64)
+        _, number = np.unique(threads, axis=0, return_inverse=True)
+        return np.asarray(number.reshape(-1), np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class Calls:
+    """Host calls in order of (pid, tid, start).
+
+    What a call is stands in its form. Each column of the forms can be read as one of the calls: `calls.bytes`
+    is the size of each call.
+
+    Attributes:
+        start_ns: begin, CLOCK_MONOTONIC.
+        duration_ns: time in the call; 32 bits wide where all of them fit.
+        form: position in `forms`.
+        forms: the different calls.
+    """
+
+    start_ns: IntArray
+    duration_ns: IntArray
+    form: IntArray
+    forms: CallForms
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    def pick(self, rows: BoolArray | IntArray | slice) -> Calls:
+        """The calls that a mask, a list of positions or a slice selects, in the same order."""
+        if isinstance(rows, np.ndarray) and rows.dtype == np.bool_:
+            if rows.all():
+                return self
+            rows = np.flatnonzero(rows)
+        return Calls(self.start_ns[rows], self.duration_ns[rows], self.form[rows], self.forms)
+
+    def each(self, of_forms: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """One value per call, of one value per form."""
+        return looked_up(of_forms, self.form)
+
+    @cached_property
+    def occurs(self) -> BoolArray:
+        """Mask of the forms that these calls have."""
+        occurs: BoolArray = np.bincount(self.form, minlength=len(self.forms)) > 0
+        return occurs
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The words of `symbol`."""
+        return self.forms.symbols
+
+    @property
+    def kind(self) -> SmallIntArray:
+        """Position in HOST_KINDS."""
+        return self.each(self.forms.kind)
+
+    @property
+    def operation(self) -> SmallIntArray:
+        """Position in OPERATION_WORDS, −1 for a word this version does not know."""
+        return self.each(self.forms.operation)
+
+    @property
+    def pid(self) -> IntArray:
+        """Process."""
+        return self.each(self.forms.pid)
+
+    @property
+    def tid(self) -> IntArray:
+        """Thread."""
+        return self.each(self.forms.tid)
+
+    @property
+    def stream(self) -> IntArray:
+        """Stream number within the process, −1 if none."""
+        return self.each(self.forms.stream)
+
+    @property
+    def graph_id(self) -> IntArray:
+        """Executable graph, −1 if none."""
+        return self.each(self.forms.graph_id)
+
+    @property
+    def bytes(self) -> IntArray:
+        """Size of a copy, memset or allocation, −1 if none."""
+        return self.each(self.forms.bytes)
+
+    @property
+    def copy_kind(self) -> SmallIntArray:
+        """Position in COPY_KINDS, −1 if not a copy."""
+        return self.each(self.forms.copy_kind)
+
+    @property
+    def host_memory(self) -> SmallIntArray:
+        """Memory kind of a copy's host side (position in MEMORY_KINDS), −1 if it has none."""
+        return self.each(self.forms.host_memory)
+
+    @property
+    def blocking(self) -> BoolArray:
+        """Whether the call returns, by its contract, only when the GPU is done."""
+        return self.each(self.forms.blocking)
+
+    @property
+    def symbol(self) -> IntArray:
+        """Code of the kernel's symbol, or of the driver API's name where no kernel is known."""
+        return self.each(self.forms.symbol)
+
+    def is_operation(self, *names: str) -> BoolArray:
+        """Mask of the calls with one of these operations (words of `OPERATIONS`)."""
+        return self.each(self.forms.is_operation(*names))
+
+    @property
+    def is_submission(self) -> BoolArray:
+        """Calls that hand anything to the GPU, also events and waits between streams."""
+        return self.each(self.forms.submits(*SUBMISSION_OPERATIONS))
+
+    @property
+    def is_work(self) -> BoolArray:
+        """Kernels, graphs, copies and memsets handed to the GPU: what published counts count."""
+        return self.each(self.forms.submits(*WORK_OPERATIONS))
+
+    @property
+    def is_blocking_wait(self) -> BoolArray:
+        """Synchronizations with a stream, an event or a context."""
+        return self.each(self.forms.is_blocking_wait)
 
     @property
     def is_copy(self) -> BoolArray:
         """Copies handed to the GPU."""
-        return self._both(self.kind == SUBMIT, self.is_operation("copy"))
+        return self.each(self.forms.is_copy)
 
     @property
     def is_host_boundary(self) -> BoolArray:
         """Copies to the host and synchronizations: the host gets something back from the GPU."""
-        return np.logical_or(self._both(self.is_copy, self.copy_kind == _D2H), self.is_blocking_wait)
+        to_host = np.logical_and(self.forms.is_copy, self.forms.copy_kind == _D2H)
+        return self.each(np.logical_or(to_host, self.forms.is_blocking_wait))
 
     @cached_property
     def threads(self) -> tuple[tuple[int, int, slice], ...]:
         """(pid, tid, slice of its calls) for every thread, in order."""
-        if not len(self):
-            return ()
-        change = np.flatnonzero((np.diff(self.pid) != 0) | (np.diff(self.tid) != 0)) + 1
-        bounds = [0, *change.tolist(), len(self)]
-        return tuple((int(self.pid[a]), int(self.tid[a]), slice(a, b)) for a, b in pairwise(bounds))
+        thread = self.each(self.forms.thread)
+        bounds = [0, *(np.flatnonzero(thread[1:] != thread[:-1]) + 1).tolist(), len(self)]
+        firsts = [int(self.form[begin]) for begin in bounds[:-1]] if len(self) else []
+        pids, tids = self.forms.pid[firsts].tolist(), self.forms.tid[firsts].tolist()
+        return tuple((pids[i], tids[i], slice(bounds[i], bounds[i + 1])) for i in range(len(firsts)))
 
     @property
     def end_ns(self) -> IntArray:
@@ -151,17 +263,18 @@ class Calls:
 
 def calls_from(table: pa.Table) -> Calls:
     """The host calls of a table with (at least) CALL_COLUMNS, in any row order."""
-    kind = codes(table, "kind", HOST_KINDS)
-    if (kind < 0).any():
-        table = table.filter(pa.array(kind >= 0))
-        kind = kind[kind >= 0]
+    return calls_of(packed(table.to_batches(), CALL_FORM_COLUMNS, table.num_rows))
+
+
+def calls_of(rows: Packed) -> Calls:
+    """The host calls among rows whose forms have CALL_FORM_COLUMNS, in any order."""
+    table = rows.forms
+    rows = rows.of_forms(codes(table, "kind", HOST_KINDS) >= 0)
     copy_kind = codes(table, "copy_kind", COPY_KINDS)
     symbol, symbols = _symbols(table)
-    calls = Calls(
-        kind=kind,
+    forms = CallForms(
+        kind=codes(table, "kind", HOST_KINDS),
         operation=codes(table, "operation", OPERATION_WORDS),
-        start_ns=integers(table, "start_ns"),
-        duration_ns=integers(table, "duration_ns"),
         pid=integers(table, "pid"),
         tid=integers(table, "tid"),
         stream=integers(table, "stream"),
@@ -173,7 +286,7 @@ def calls_from(table: pa.Table) -> Calls:
         symbol=symbol,
         symbols=symbols,
     )
-    return _in_order(calls)
+    return _in_order(Calls(rows.start_ns, rows.duration_ns, rows.form, forms))
 
 
 def _symbols(table: pa.Table) -> tuple[IntArray, tuple[str, ...]]:
@@ -193,11 +306,8 @@ def _host_memory(table: pa.Table, copy_kind: SmallIntArray) -> SmallIntArray:
 
 def _in_order(calls: Calls) -> Calls:
     """Sorts by (pid, tid, start) unless the rows already lie so, which a converted trace's nearly do."""
-    if len(calls) < 2:
+    thread = calls.each(calls.forms.thread)
+    earlier = calls.start_ns[1:] < calls.start_ns[:-1]
+    if not (thread[1:] < thread[:-1]).any() and not (earlier & (thread[1:] == thread[:-1])).any():
         return calls
-    thread = calls.pid.astype(np.int64) * (1 << 32) + calls.tid
-    change = np.diff(thread)
-    same = change == 0
-    if (change >= 0).all() and (np.diff(calls.start_ns)[same] >= 0).all():
-        return calls
-    return calls.pick(np.lexsort((calls.start_ns, calls.tid, calls.pid)))
+    return calls.pick(np.lexsort((calls.start_ns, thread)))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray, SmallIntArray, codes, integers
+from cctrace.analyzers.forms import TIMES, Packed, looked_up, packed
 from cctrace.analyzers.results import Result, value
 from cctrace.trace import Collector
 from cctrace.trace.schema import SOURCES
 
 GPU_COLUMNS: Final = ("kind", "source", "start_ns", "duration_ns", "pid", "device")
+GPU_FORM_COLUMNS: Final = tuple(name for name in GPU_COLUMNS if name not in TIMES)
 GPU_KINDS: Final = ("kernel", "graph", "copy", "memset", "range")
 _SOURCES: Final = tuple(SOURCES)
 _KERNEL, _GRAPH, _COPY, _MEMSET, _RANGE = range(len(GPU_KINDS))
@@ -21,29 +24,58 @@ _STAMPS: Final = _SOURCES.index("stamps")
 
 
 @dataclass(frozen=True, eq=False)
-class GpuRows:
-    """GPU activity: kernels, graph replays, copies, memsets, and stamped stretches of eager steps."""
+class GpuForms:
+    """The different GPU rows of a trace, one array element for each; see `forms`.
+
+    Attributes:
+        kind: position in GPU_KINDS.
+        stamped: whether stamps saw it.
+        pid: process.
+        device: CUDA device, −1 if not known.
+    """
 
     kind: SmallIntArray
     stamped: BoolArray
-    start_ns: IntArray
-    end_ns: IntArray
     pid: IntArray
     device: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class GpuRows:
+    """GPU activity: kernels, graph replays, copies, memsets, and stamped stretches of eager steps.
+
+    Attributes:
+        start_ns: begin.
+        duration_ns: end − begin.
+        form: position in `forms`.
+        forms: the different rows.
+    """
+
+    start_ns: IntArray
+    duration_ns: IntArray
+    form: IntArray
+    forms: GpuForms
 
     def __len__(self) -> int:
         return len(self.start_ns)
 
-    def pick(self, rows: BoolArray) -> GpuRows:
-        """The rows that a mask selects."""
-        return GpuRows(
-            self.kind[rows],
-            self.stamped[rows],
-            self.start_ns[rows],
-            self.end_ns[rows],
-            self.pid[rows],
-            self.device[rows],
-        )
+    @property
+    def end_ns(self) -> IntArray:
+        """End of each row."""
+        return self.start_ns + self.duration_ns
+
+    @cached_property
+    def occurs(self) -> BoolArray:
+        """Mask of the forms that these rows have."""
+        occurs: BoolArray = np.bincount(self.form, minlength=len(self.forms.kind)) > 0
+        return occurs
+
+    def of_forms(self, chosen: BoolArray) -> GpuRows:
+        """The rows whose form is chosen."""
+        if chosen[self.occurs].all():
+            return self
+        rows = np.flatnonzero(looked_up(chosen, self.form))
+        return GpuRows(self.start_ns[rows], self.duration_ns[rows], self.form[rows], self.forms)
 
 
 @dataclass(frozen=True)
@@ -64,18 +96,20 @@ class GpuBusy(Result):
 
 def gpu_rows_from(table: pa.Table) -> GpuRows:
     """The GPU rows of a table with GPU_COLUMNS; NVTX ranges, which are host time, are left out."""
-    kind = codes(table, "kind", GPU_KINDS)
-    source = codes(table, "source", _SOURCES)
-    start = integers(table, "start_ns")
-    rows = GpuRows(
-        kind=kind,
-        stamped=source == _STAMPS,
-        start_ns=start,
-        end_ns=start + integers(table, "duration_ns"),
+    return gpu_rows_of(packed(table.to_batches(), GPU_FORM_COLUMNS, table.num_rows))
+
+
+def gpu_rows_of(rows: Packed) -> GpuRows:
+    """As `gpu_rows_from`, of rows whose forms have GPU_FORM_COLUMNS."""
+    table = rows.forms
+    forms = GpuForms(
+        kind=codes(table, "kind", GPU_KINDS),
+        stamped=codes(table, "source", _SOURCES) == _STAMPS,
         pid=integers(table, "pid"),
         device=integers(table, "device"),
     )
-    return rows.pick((kind >= 0) & ((kind != _RANGE) | rows.stamped))
+    work = (forms.kind >= 0) & ((forms.kind != _RANGE) | forms.stamped)
+    return GpuRows(rows.start_ns, rows.duration_ns, rows.form, forms).of_forms(work)
 
 
 def busy_of(
@@ -93,15 +127,15 @@ def busy_of(
     if not len(start_ns):
         return _unknown("there are no steady steps")
     period = end_ns - start_ns
-    busy = _busy_ns(rows.pick(~rows.stamped), start_ns, end_ns)
+    busy = _busy_ns(rows.of_forms(~rows.forms.stamped), start_ns, end_ns)
     if busy.any():
         slowed = "CUPTI lengthens the steps, so the share is too low" if distorted else None
         return _known(busy, period, "cupti", slowed)
-    busy = _busy_ns(rows.pick(rows.kind == _GRAPH), start_ns, end_ns)
+    busy = _busy_ns(rows.of_forms(rows.forms.kind == _GRAPH), start_ns, end_ns)
     if busy.any():
         caveat = "from the first to the last node of each graph; work outside of graphs is not seen"
         return _known(busy, period, "graph stamps", caveat)
-    busy = _busy_ns(rows.pick(rows.kind == _RANGE), start_ns, end_ns)
+    busy = _busy_ns(rows.of_forms(rows.forms.kind == _RANGE), start_ns, end_ns)
     if busy.any():
         sampled = busy > 0
         caveat = f"an upper bound: first to last kernel of {int(sampled.sum())} sampled steps, gaps included"
@@ -133,10 +167,10 @@ def _busy_ns(rows: GpuRows, start_ns: IntArray, end_ns: IntArray) -> FloatArray:
     busy = np.zeros(len(start_ns), np.float64)
     if not len(rows):
         return busy
-    devices = np.unique(rows.device)
+    devices = np.unique(rows.forms.device[rows.occurs])
     for device in devices:
-        own = rows.device == device
-        busy += covered_ns(rows.start_ns[own], rows.end_ns[own], start_ns, end_ns)
+        own = rows.of_forms(rows.forms.device == device)
+        busy += covered_ns(own.start_ns, own.end_ns, start_ns, end_ns)
     return busy / len(devices)
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
-from cctrace.analyzers.calls import CALL_COLUMNS, HOST_KINDS, Calls, calls_from
-from cctrace.analyzers.gpu import GPU_COLUMNS, GPU_KINDS, GpuRows, gpu_rows_from
-from cctrace.analyzers.marks import MARK_COLUMNS, Marks, marks_from
+from cctrace.analyzers.calls import CALL_FORM_COLUMNS, HOST_KINDS, Calls, calls_of
+from cctrace.analyzers.forms import TIMES, Packed, packed
+from cctrace.analyzers.gpu import GPU_FORM_COLUMNS, GPU_KINDS, GpuRows, gpu_rows_of
+from cctrace.analyzers.marks import MARK_FORM_COLUMNS, Marks, marks_of
 from cctrace.trace import Metadata, Trace
+
+_HOST_COLUMNS: Final = tuple(dict.fromkeys((*CALL_FORM_COLUMNS, *MARK_FORM_COLUMNS)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +31,9 @@ class Recording:
     def distorted(self) -> bool:
         """Whether the recording's host times must not be used for own costs: CUPTI was active."""
         timing = self.metadata.collector.timing
-        return timing == "distorted" or (timing is None and bool((~self.gpu.stamped).any()))
+        return timing == "distorted" or (
+            timing is None and bool((~self.gpu.forms.stamped)[self.gpu.occurs].any())
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,30 +50,41 @@ class Process:
 
 def load(trace: Trace) -> Recording:
     """Reads the rows that summaries and comparisons need."""
+    host = _packed(trace, _HOST_COLUMNS, (*HOST_KINDS, "step"))
     return Recording(
         path=str(trace.path),
         metadata=trace.metadata,
-        calls=calls_from(trace.table(CALL_COLUMNS, kinds=HOST_KINDS)),
-        marks=marks_from(trace.table(MARK_COLUMNS, kinds="step")),
-        gpu=gpu_rows_from(trace.table(GPU_COLUMNS, kinds=GPU_KINDS)),
+        calls=calls_of(host),
+        marks=marks_of(host),
+        gpu=gpu_rows_of(_packed(trace, GPU_FORM_COLUMNS, GPU_KINDS)),
     )
+
+
+def _packed(trace: Trace, names: Sequence[str], kinds: Sequence[str]) -> Packed:
+    return packed(trace.batches((*names, *TIMES), kinds=kinds), names, trace.num_rows)
 
 
 def processes_of(recording: Recording) -> list[Process]:
     """The processes that made host calls or step marks, by pid."""
     calls, marks, gpu = recording.calls, recording.marks, recording.gpu
-    pids = np.union1d(np.unique(calls.pid), np.unique(marks.pid))
+    pids = {pid for pid, _, _ in calls.threads} | set(np.unique(marks.pid).tolist())
     return [
         Process(
-            pid=int(pid),
-            name=_name(recording.metadata, int(pid)),
-            image_start_ns=_image_start(recording.metadata, int(pid)),
-            calls=calls.pick(slice(*np.searchsorted(calls.pid, (pid, pid + 1)).tolist())),
+            pid=pid,
+            name=_name(recording.metadata, pid),
+            image_start_ns=_image_start(recording.metadata, pid),
+            calls=calls.pick(_rows_of(calls, pid)),
             marks=marks.pick(marks.pid == pid),
-            gpu=gpu.pick(gpu.pid == pid),
+            gpu=gpu.of_forms(gpu.forms.pid == pid),
         )
-        for pid in pids
+        for pid in sorted(pids)
     ]
+
+
+def _rows_of(calls: Calls, pid: int) -> slice:
+    """The threads of a process follow each other."""
+    own = [rows for other, _, rows in calls.threads if other == pid]
+    return slice(own[0].start, own[-1].stop) if own else slice(0, 0)
 
 
 def _name(metadata: Metadata, pid: int) -> str | None:

@@ -9,8 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from cctrace.analyzers.columns import BoolArray, IntArray, codes, integers, words
+from cctrace.analyzers.forms import TIMES, Packed, looked_up, packed
 
 MARK_COLUMNS: Final = ("kind", "name", "start_ns", "duration_ns", "pid", "tid", "step_class")
+MARK_FORM_COLUMNS: Final = tuple(name for name in MARK_COLUMNS if name not in TIMES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,18 +42,26 @@ class Marks:
 
 
 def marks_from(table: pa.Table) -> Marks:
-    """The step marks of a table with MARK_COLUMNS; the label is the step class, else the name."""
-    is_step = codes(table, "kind", ("step",)) == 0
-    if not is_step.all():
-        table = table.filter(pa.array(is_step))
+    """The step marks of a table with MARK_COLUMNS, in any row order."""
+    return marks_of(packed(table.to_batches(), MARK_FORM_COLUMNS, table.num_rows))
+
+
+def marks_of(rows: Packed) -> Marks:
+    """The step marks among rows whose forms have MARK_FORM_COLUMNS.
+
+    The label is the step class, else the name.
+    """
+    table = rows.forms
+    rows = rows.of_forms(codes(table, "kind", ("step",)) == 0)
     step_class, classes = words(table, "step_class")
     name, names = words(table, "name")
+    label = np.where(step_class >= 0, step_class + len(names), name)
     marks = Marks(
-        start_ns=integers(table, "start_ns"),
-        duration_ns=integers(table, "duration_ns"),
-        pid=integers(table, "pid"),
-        tid=integers(table, "tid"),
-        label=np.where(step_class >= 0, step_class + len(names), name),
+        start_ns=rows.start_ns,
+        duration_ns=rows.duration_ns,
+        pid=looked_up(integers(table, "pid"), rows.form),
+        tid=looked_up(integers(table, "tid"), rows.form),
+        label=looked_up(label, rows.form),
         labels=names + classes,
     )
     return marks.pick(np.lexsort((marks.start_ns, marks.tid, marks.pid)))

@@ -33,7 +33,8 @@ def _rows_of_both(off: Arm, on: Arm) -> str:
 
 
 def _rows_of(arm: Arm) -> str:
-    kinds = arm.process.gpu.kind
+    gpu = arm.process.gpu
+    kinds = gpu.forms.kind[gpu.occurs]
     if (kinds == _KERNEL_ROW).any():
         return KERNELS
     return GRAPHS if (kinds == _GRAPH_ROW).any() else HOST_ONLY

@@ -169,7 +169,7 @@ def _open_parquet(path: Path) -> pq.ParquetFile:
             begin = file.read(4)
         if begin != b"PAR1":
             raise UnusableInputError(f"{path}: is not a Parquet file, so not a trace")
-        return pq.ParquetFile(path, pre_buffer=True)
+        return pq.ParquetFile(path)
     except PermissionError:
         raise UnusableInputError(f"{path}: no permission to read it") from None
     except (pa.ArrowException, OSError, ValueError) as error:

@@ -103,7 +103,7 @@ def test_calls_in_random_order_are_no_steps() -> None:
     calls = calls_from(built.table)
     shuffled = np.random.default_rng(3).permutation(len(calls))
     mixed = calls.pick(shuffled)
-    in_time = Calls(**{**vars(mixed), "start_ns": calls.start_ns})
+    in_time = replace(mixed, start_ns=calls.start_ns)
 
     found = find_anchor(in_time, np.sort(in_time.start_ns[in_time.is_host_boundary]))
 

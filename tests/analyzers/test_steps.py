@@ -3,6 +3,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from trace_builder import Built, Load, build
 
@@ -297,22 +298,26 @@ def test_calls_of_unknown_operations_are_kept() -> None:
 
 def test_a_busier_thread_without_a_loop_does_not_hide_the_steps() -> None:
     served = build(Load(execution="graph", steps=40))
-    calls = calls_from(build(Load(execution="eager", steps=1, prefill_every=1, prefill_kernels=900)).table)
-    loader = calls.pick(calls.is_operation("kernel"))
-    loader.tid[:], loader.symbol[:] = 99, 0
-    own = calls_from(served.table)
-    both = Calls(**{name: _joined(getattr(loader, name), getattr(own, name)) for name in vars(own)})
-    in_order = both.pick(np.lexsort((both.start_ns, both.tid)))
+    busy = build(Load(execution="eager", steps=1, prefill_every=1, prefill_kernels=900)).table
+    loader = busy.filter(pc.equal(busy["operation"], "kernel"))
+    loader = _filled(_filled(loader, "tid", 99), "kernel", "load")
 
-    steps = find_steps(in_order, marks_from(served.table.slice(0, 0)))
+    steps = find_steps(
+        calls_from(pa.concat_tables([loader, served.table])), marks_from(served.table.slice(0, 0))
+    )
 
     assert isinstance(steps, Steps)
     assert steps.tid == 4200
     assert len(steps) == 39
 
 
-def _joined(first: Any, second: Any) -> Any:
-    return second if isinstance(first, tuple) else np.concatenate((first, second))
+def _filled(table: pa.Table, name: str, value: Any) -> pa.Table:
+    """The table with one value in all of a column."""
+    place = table.schema.get_field_index(name)
+    column = pa.array([value] * len(table))
+    if isinstance(value, str):
+        column = column.dictionary_encode()
+    return table.set_column(place, name, column.cast(table.schema.field(name).type))
 
 
 def test_labels_that_differ_in_every_step_do_not_make_a_class_each() -> None:

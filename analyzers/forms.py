@@ -1,0 +1,160 @@
+"""Millions of rows held in few bytes each: when each one was, and which of a few forms it has.
+
+A program does the same things over and over. Apart from their times, ten million rows are some hundred
+different ones: *forms*. What a form is stands in a table once; a row holds the number of its form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cctrace.analyzers.columns import BoolArray, IntArray
+
+TIMES: Final = ("start_ns", "duration_ns")
+"""Columns that no form holds."""
+BLOCK: Final = 1 << 16
+"""Rows that are looked up together: their indices, which numpy widens to 64 bits, stay in the cache."""
+_MAX_KEY: Final = 1 << 62
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """Rows of a trace in the order in which they were read.
+
+    Attributes:
+        start_ns: begin, CLOCK_MONOTONIC.
+        duration_ns: end − begin; 32 bits wide where all of them fit.
+        form: position in `forms`.
+        forms: the different rows, all columns but TIMES.
+    """
+
+    start_ns: IntArray
+    duration_ns: IntArray
+    form: IntArray
+    forms: pa.Table
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    def of_forms(self, chosen: BoolArray) -> Packed:
+        """The rows whose form is chosen; the table of forms stays as it is."""
+        if chosen.all():
+            return self
+        rows = np.flatnonzero(looked_up(chosen, self.form))
+        return Packed(self.start_ns[rows], self.duration_ns[rows], self.form[rows], self.forms)
+
+
+def packed(batches: Iterable[pa.RecordBatch], names: Sequence[str], most: int) -> Packed:
+    """The rows of batches; one batch at a time is in memory as the trace stores it.
+
+    Args:
+        batches: rows with TIMES and those of the columns `names` that they have.
+        names: what makes a form.
+        most: how many rows there may be at most.
+    """
+    # Memory that no row is written to is never taken.
+    start, duration, form = (np.empty(most, kind) for kind in (np.int64, np.int32, np.int32))
+    forms: list[pa.RecordBatch] = []
+    rows = count = 0
+    for batch in batches:
+        columns = [name for name in names if name in batch.schema.names]
+        number, first = numbered([batch.column(name) for name in columns])
+        place = slice(rows, rows + batch.num_rows)
+        start[place] = batch.column("start_ns").to_numpy()
+        length = batch.column("duration_ns").to_numpy()
+        duration = _wide_enough(duration, length)
+        duration[place] = length
+        np.add(number, count, out=form[place])
+        forms.append(batch.select(columns).take(pa.array(first)))
+        rows, count = place.stop, count + len(first)
+    return _of_few_forms(start[:rows], duration[:rows], form[:rows], forms)
+
+
+def _of_few_forms(
+    start: IntArray, duration: IntArray, form: IntArray, forms: Sequence[pa.RecordBatch]
+) -> Packed:
+    """Each batch has brought its forms: equal ones become one."""
+    if not forms:
+        return Packed(start, duration, form, pa.table({}))
+    every = pa.Table.from_batches(forms).unify_dictionaries().combine_chunks()
+    number, first = numbered([column.chunk(0) for column in every.columns])
+    number = number.astype(np.int16 if len(first) <= np.iinfo(np.int16).max else np.int32)
+    return Packed(start, duration, looked_up(number, form), every.take(pa.array(first)))
+
+
+def looked_up(values: npt.NDArray[Any], numbers: IntArray) -> npt.NDArray[Any]:
+    """`values[numbers]`, of many numbers from 0 to `len(values) − 1`."""
+    found = np.empty(len(numbers), values.dtype)
+    for begin in range(0, len(numbers), BLOCK):
+        # All numbers are in range: "clip" only spares numpy a copy of the output.
+        np.take(values, numbers[begin : begin + BLOCK], out=found[begin : begin + BLOCK], mode="clip")
+    return found
+
+
+def numbered(columns: Sequence[pa.Array]) -> tuple[IntArray, IntArray]:
+    """Numbers rows by what they hold.
+
+    Returns:
+        (numbers, first): equal rows have equal numbers, counted from 0 in order of first occurrence;
+        `first[n]` is the first row with number n. Both int32.
+    """
+    key: IntArray = np.zeros(len(columns[0]) if columns else 0, np.int64)
+    room = 1
+    for column in columns:
+        codes, kinds = _codes(column)
+        if kinds == 1:
+            continue
+        if room > _MAX_KEY // kinds:
+            key, room = _condensed(key)
+        key *= kinds
+        key += codes
+        room *= kinds
+    number, _ = _condensed(key)
+    newest = np.maximum.accumulate(number)
+    new = np.concatenate(([True], newest[1:] > newest[:-1])) if len(number) else np.zeros(0, np.bool_)
+    return number.astype(np.int32), np.flatnonzero(new).astype(np.int32)
+
+
+def _codes(column: pa.Array) -> tuple[IntArray, int]:
+    """(a code per row from 0 on, how many codes there may be): equal codes are equal values, or nulls."""
+    if column.null_count == len(column):
+        return np.zeros(0, np.int32), 1
+    if pa.types.is_dictionary(column.type):
+        indices, kinds = column.indices, len(column.dictionary)
+    else:
+        if pa.types.is_boolean(column.type):
+            column = column.cast(pa.int8())
+        if pa.types.is_integer(column.type) and not column.null_count and _is_constant(column):
+            return np.zeros(0, np.int32), 1
+        encoded = column.dictionary_encode()
+        indices, kinds = encoded.indices, len(encoded.dictionary)
+    if indices.null_count:
+        indices, kinds = indices.fill_null(kinds), kinds + 1
+    codes: IntArray = indices.to_numpy()
+    return codes, kinds
+
+
+def _is_constant(column: pa.Array) -> bool:
+    bounds = pc.min_max(column)
+    return bool(bounds["min"] == bounds["max"])
+
+
+def _condensed(key: IntArray) -> tuple[IntArray, int]:
+    """Keys by number, in order of first occurrence, and how many there are."""
+    encoded = pa.array(key).dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), max(len(encoded.dictionary), 1)
+
+
+def _wide_enough(array: IntArray, values: IntArray) -> IntArray:
+    """The array, in 64 bits if 32 do not hold the values."""
+    limits = np.iinfo(array.dtype)
+    if not len(values) or (limits.min <= values.min() and values.max() <= limits.max):
+        return array
+    return array.astype(np.int64)
