@@ -78,7 +78,7 @@ class ClassComparison(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Diff(Result):
-    """Two recordings compared by typical steps of one class: toll per call, waiting, and what else differs."""
+    """Two recordings compared by typical steps of one class: toll per call, waiting, what else differs."""
 
     headline: str = value("how much longer a typical step takes")
     warnings: tuple[str, ...] = value("reasons to doubt the comparison; read before the numbers")
