@@ -23,7 +23,7 @@ STEP_US = 1100.0
 
 
 def program(tail: Callable[[int], float] = lambda stretch: 0.0) -> tuple[Timeline, FloatArray]:
-    """(steps of one graph that the host waits for, when each graph begins); `tail`: other work behind it, µs."""
+    """(steps of one graph that the host waits for, when each graph begins); `tail`: work behind it, µs."""
     calls, begins = [], []
     for stretch in range(STRETCHES):
         for number in range(STEPS):
