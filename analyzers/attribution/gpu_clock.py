@@ -29,7 +29,7 @@ MIN_STRETCHES: Final = 4
 """Any two or three points are nearly a line."""
 OTHER_REPLAY: Final = 0.6
 """Times that are off by more than this part of the time between two replays are those of another replay."""
-_LOW: Final = 10
+_LOW: Final = 5
 """Percentile instead of the least value: single rows can be wrong."""
 _GRAPH: Final = 1
 
@@ -88,7 +88,7 @@ def _least_by_stretch(stretches: IntArray, stretch: IntArray, values: FloatArray
     """About the least of the values of each stretch; infinite where there are none."""
     return np.array(
         [
-            np.percentile(values[stretch == one], _LOW) if (stretch == one).any() else np.inf
+            np.percentile(values[stretch == one], _LOW, method="lower") if (stretch == one).any() else np.inf
             for one in stretches.tolist()
         ]
     )

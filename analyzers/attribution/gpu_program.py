@@ -17,7 +17,7 @@ from cctrace.analyzers.attribution.costs import (
     player_of_work,
     switched,
 )
-from cctrace.analyzers.attribution.gpu_work import BOUNDED, KNOWN, SMALL_KINDS, DeviceWork
+from cctrace.analyzers.attribution.gpu_work import AGREES_US, BOUNDED, KNOWN, SMALL_KINDS, DeviceWork
 from cctrace.analyzers.attribution.own_cost import OwnCost
 from cctrace.analyzers.attribution.pairing import (
     Paired,
@@ -111,6 +111,8 @@ def device_program(
     copies, toll = np.isfinite(toll), np.nan_to_num(toll)
     delay[copies, PCIE] += (delay[:, LAUNCH] - np.minimum(toll, np.maximum(delay[:, LAUNCH], 0.0)))[copies]
     delay[copies, LAUNCH] -= delay[copies, PCIE]
+    # No copy is faster with encryption: what it seems to gain was shared out to other work of the stream.
+    over_pcie = copies & (durations[1] >= durations[0] - AGREES_US)
     program = DeviceProgram(
         passage=pairs.passage,
         stream=pairs.lane,
@@ -118,7 +120,7 @@ def device_program(
         on_owner=_inherited(owners[1], pairs),
         meeting=_meetings(pairs, meets),
         delay=delay,
-        duration=switched(durations, player_of_work(copies, (meets >= 0) | between_gpus)),
+        duration=switched(durations, player_of_work(over_pcie, (meets >= 0) | between_gpus)),
         pause=switched(pairs.spent(first.pause, second.pause), GPU),
     )
     return program, unknown
