@@ -18,7 +18,7 @@ else:
     import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
 
 MAX_FILE_BYTES: Final = 2**20
-"""Five times what every key with the largest table and the longest note takes: what is larger is no profile."""
+"""Five times what every key with the largest table and the longest note takes."""
 MAX_DOTS: Final = 200
 """In one line: no key has as many parts, and no note as many sentences. The time to read a key grows with the
 square of its parts."""
@@ -67,18 +67,14 @@ def read_profile(path: Path) -> Profile:
 
 
 def _document(content: bytes, path: Path) -> dict[str, Any]:
+    if any(line.count(b".") > MAX_DOTS for line in content.splitlines()):
+        raise UnusableInputError(f"the profile {path} has a line with more than {MAX_DOTS} dots")
     try:
-        text = content.decode("utf-8-sig")
-        if max(map(_dots, text.splitlines()), default=0) > MAX_DOTS:
-            raise ValueError(f"more than {MAX_DOTS} dots in one line")
-        return tomllib.loads(text)
+        document: dict[str, Any] = tomllib.loads(content.decode("utf-8-sig"))
     # A ValueError is also what Python raises for a number with thousands of digits.
     except (ValueError, RecursionError) as error:
         raise UnusableInputError(f"the profile {path} is not valid TOML: {error}") from error
-
-
-def _dots(line: str) -> int:
-    return line.count(".")
+    return document
 
 
 def write_profile(profile: Profile, path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,6 +27,8 @@ from cctrace.errors import UnusableInputError
 
 EMULATION_VARIABLE: Final = "CCTRACE_EMULATE"
 NVLS_VARIABLE: Final = "NCCL_NVLS_ENABLE"
+
+_NUMBER: Final = re.compile(r"[0-9]{1,4}")
 
 PEER_LIMIT_S: Final = 10.0
 """Of transfers between GPUs: there are fewer of them than of everything else."""
@@ -85,11 +88,18 @@ class Request:
         device: number of the GPU, or "all"; None: the first GPU, and transfers between all that are visible.
         effort: how much is measured.
         cc: state of CC where NVML does not say it; None: as NVML says.
+
+    Raises:
+        UnusableInputError: `device` is neither.
     """
 
     device: str | None
     effort: Effort
     cc: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.device is not None and self.device != "all" and not _NUMBER.fullmatch(self.device):
+            raise UnusableInputError(f"--device {self.device}: give the number of a GPU, or all")
 
 
 def calibrate(
@@ -153,7 +163,7 @@ def chosen(device: str | None, count: int) -> tuple[list[int], list[int]]:
         return [0], every
     if device == "all":
         return every, every
-    if not device.isdecimal() or int(device) >= count:
+    if int(device) >= count:
         raise UnusableInputError(f"--device {device}: give a number from 0 to {count - 1}, or all")
     return [int(device)], [int(device)]
 
