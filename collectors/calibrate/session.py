@@ -14,13 +14,14 @@ from typing import Final, Protocol
 from typing_extensions import override
 
 from cctrace.collectors.calibrate import collectives
-from cctrace.collectors.calibrate.driver import CudaDevice, Driver, DriverError
+from cctrace.collectors.calibrate.driver import CudaDevice, Driver
 from cctrace.collectors.calibrate.interface import Device
 from cctrace.collectors.calibrate.peers import peer_probes, reachable
 from cctrace.collectors.calibrate.probes import probes
 from cctrace.collectors.calibrate.result import STATES, Calibration, CcState, Gpu
 from cctrace.collectors.calibrate.sampling import Clock, Collected, Effort, Quantity, Samples, collect
 from cctrace.collectors.calibrate.timing import no_collector
+from cctrace.collectors.cuda import CudaError
 from cctrace.collectors.environment.isolated import take_snapshot
 from cctrace.collectors.environment.snapshot import Snapshot
 from cctrace.errors import UnusableInputError
@@ -123,7 +124,7 @@ def calibrate(
 
     Raises:
         UnusableInputError: there is no such GPU, or `cc` contradicts NVML.
-        DriverError: the driver refuses a call that has to work.
+        CudaError: the driver refuses a call that has to work.
     """
     alone, linked = chosen(request.device, machine.count)
     snapshot = look()
@@ -220,7 +221,7 @@ class _Measuring:
             return None
         try:
             self._copies_between(indices)
-        except DriverError as error:
+        except CudaError as error:
             self.notes.append(f"copies between GPUs: not measured: {error}")
         with self._show("collectives"):
             found = self._machine.collectives(indices, self._effort)

@@ -6,9 +6,9 @@ from datetime import date
 import pytest
 from fake_gpu import OFF, ON, Costs, FakeMachine, measure, measured_profile
 
-from cctrace.collectors.calibrate.driver import DriverError
 from cctrace.collectors.calibrate.profile import to_profile
 from cctrace.collectors.calibrate.sampling import Quantity
+from cctrace.collectors.cuda import CudaError
 from cctrace.errors import UnusableInputError
 from cctrace.profiles.difference import tolls
 from cctrace.profiles.model import Entry, SizeTable
@@ -172,7 +172,7 @@ def test_a_gpu_that_is_not_there(device: str) -> None:
 
 @pytest.mark.parametrize("kind", ["kernel", "graph", "memset", "copy"])
 def test_a_submission_that_fails_ends_the_calibration(kind: str) -> None:
-    with pytest.raises(DriverError, match="719"):
+    with pytest.raises(CudaError, match="719"):
         measure(FakeMachine(fails=kind))
 
 
