@@ -9,6 +9,7 @@ copy, which the tables do not contain.
 
 from __future__ import annotations
 
+import argparse
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,8 +138,11 @@ def errors(platform: str, cc: str, direction: str) -> str:
 
 
 def main() -> int:
-    """Prints the tables of the profiles named on the command line, or of both."""
-    for name in sys.argv[1:] or PLATFORMS:
+    """Prints the tables of the profile named on the command line, or of both."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("profile", nargs="?", choices=PLATFORMS, help="default: both")
+    chosen = parser.parse_args().profile
+    for name in [chosen] if chosen else PLATFORMS:
         platform = PLATFORMS[name]
         tables = {f"{direction}_us": copies(platform, direction) for direction in ("h2d", "d2h")}
         document = {

@@ -101,12 +101,17 @@ def main() -> None:
         _fail(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(_EXIT_INTERRUPTED)
+    except OSError as error:
+        # A path that the system does not take, such as one that is too long, wherever it is first touched.
+        if error.filename is None or _debugging():
+            raise
+        _fail(f"{error.filename}: {error.strerror}", EXIT_UNUSABLE_INPUT)
     except Exception as error:
         # Errors of usage come from typer's own parser, or from click below an older typer.
         format_message = getattr(error, "format_message", None)
         if format_message is None or _debugging():
             raise
-        message = str(format_message()).rstrip(".")
+        message = str(format_message()).replace("Value error, ", "").rstrip(".")
         _fail(f"{message}. See `cctrace {_command_path(error)}--help`.", EXIT_UNUSABLE_INPUT)
     sys.exit(code if isinstance(code, int) else 0)
 

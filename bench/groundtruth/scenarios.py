@@ -167,7 +167,7 @@ def _matrix(execution: str, readback: str) -> Scenario:
         checks=("launch",) if host_bound else (),
         rounds=3 if eager else 5,
         seconds=45,
-        keep=(ZERO, *ONE_GPU) if execution == "graph" else (),
+        keep=(ZERO, *ONE_GPU),
     )
 
 

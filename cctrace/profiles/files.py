@@ -18,7 +18,10 @@ else:
     import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
 
 MAX_FILE_BYTES: Final = 2**20
-"""Ten times what every key with the longest notes takes: what is larger is no profile."""
+"""Five times what every key with the largest table and the longest note takes."""
+MAX_DOTS: Final = 200
+"""In one line: no key has as many parts, and no note as many sentences. The time to read a key grows with the
+square of its parts."""
 SUFFIX: Final = ".toml"
 
 _SHOWN: Final = 60
@@ -56,14 +59,22 @@ def read_profile(path: Path) -> Profile:
         raise UnusableInputError(
             f"the profile {path} is larger than {MAX_FILE_BYTES} bytes: it is no profile"
         )
-    try:
-        document = tomllib.loads(content.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnusableInputError(f"the profile {path} is not valid TOML: {error}") from error
+    document = _document(content, path)
     try:
         return Profile.model_validate(document)
     except ValidationError as error:
         raise UnusableInputError(f"the profile {path}: {_first_error(error)}") from error
+
+
+def _document(content: bytes, path: Path) -> dict[str, Any]:
+    if any(line.count(b".") > MAX_DOTS for line in content.splitlines()):
+        raise UnusableInputError(f"the profile {path} has a line with more than {MAX_DOTS} dots")
+    try:
+        document: dict[str, Any] = tomllib.loads(content.decode("utf-8-sig"))
+    # A ValueError is also what Python raises for a number with thousands of digits.
+    except (ValueError, RecursionError) as error:
+        raise UnusableInputError(f"the profile {path} is not valid TOML: {error}") from error
+    return document
 
 
 def write_profile(profile: Profile, path: Path) -> None:

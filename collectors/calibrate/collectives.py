@@ -201,4 +201,4 @@ class _NcclCollectives:
 
     def wait(self) -> None:
         for stream in self._streams:
-            self._driver.do("cuStreamSynchronize", stream)
+            self._driver.call("cuStreamSynchronize", stream)

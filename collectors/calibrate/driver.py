@@ -1,4 +1,4 @@
-"""The CUDA driver: a thin layer that checks each result and measures nothing.
+"""The GPUs as the calibration uses them; nothing is measured here.
 
 What is timed goes through `calls`, everything else through cuda.bindings.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import importlib
 import mmap
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
@@ -18,7 +17,8 @@ from typing_extensions import override
 from cctrace.collectors.calibrate import kernels
 from cctrace.collectors.calibrate.calls import LIBRARY, TimedCalls, kernel_parameters
 from cctrace.collectors.calibrate.interface import Call, Device, Direction, Memory, Submission, Transfer
-from cctrace.errors import CctraceError, UnusableInputError
+from cctrace.collectors.cuda import Bindings
+from cctrace.errors import UnusableInputError
 
 MAX_COPY_BYTES: Final = 64 << 20
 """The largest copy that is measured."""
@@ -26,7 +26,6 @@ MAX_COPY_BYTES: Final = 64 << 20
 SMALL_BYTES: Final = 64
 """The small copy and the memset: what a token or a flag takes."""
 
-_BINDINGS: Final = "cuda.bindings.driver"
 _NON_BLOCKING: Final = 1  # CU_STREAM_NON_BLOCKING
 _NO_TIME: Final = 2  # CU_EVENT_DISABLE_TIMING
 _THREAD_LOCAL: Final = "CU_STREAM_CAPTURE_MODE_THREAD_LOCAL"
@@ -44,26 +43,20 @@ _READ_BLOCKS_PER_PROCESSOR: Final = 8
 _Made = TypeVar("_Made")
 
 
-class DriverError(CctraceError):
-    """A call of the driver that had to succeed did not."""
-
-
-class Driver:
+class Driver(Bindings):
     """The driver of this machine.
 
+    Attributes:
+        timed: the calls that are timed.
+        count: number of GPUs.
+
     Raises:
-        UnusableInputError: cuda-python, the driver or a GPU is missing.
-        DriverError: it cannot be started.
+        UnusableInputError: the driver, or a GPU that accepts work, is missing.
+        CudaError: cuda-python is missing, or the driver cannot be started.
     """
 
     def __init__(self) -> None:
-        try:
-            self.api: Any = importlib.import_module(_BINDINGS)
-        except ImportError as error:
-            raise UnusableInputError(
-                f"calibration needs cuda-python, which cannot be imported here ({error}); "
-                "`pip install cuda-python` brings it"
-            ) from error
+        super().__init__()
         try:
             self.timed = TimedCalls()
         except OSError as error:
@@ -76,41 +69,15 @@ class Driver:
             )
         if code != _NO_DEVICE:
             self.check([code], "cuInit")
-        self.count: int = 0 if code == _NO_DEVICE else self.do("cuDeviceGetCount")
+        self.count: int = 0 if code == _NO_DEVICE else self.call("cuDeviceGetCount")
         if self.count == 0:
             raise UnusableInputError("the driver sees no GPU (is CUDA_VISIBLE_DEVICES set?)")
 
     @property
     def cuda_version(self) -> str:
         """CUDA version of the driver."""
-        number = self.do("cuDriverGetVersion")
+        number = self.call("cuDriverGetVersion")
         return f"{number // 1000}.{number % 1000 // 10}"
-
-    def do(self, name: str, *arguments: object) -> Any:
-        """Calls a function of the driver and returns what it hands out.
-
-        Raises:
-            DriverError: it fails.
-        """
-        result = getattr(self.api, name)(*arguments)
-        self.check([int(result[0])], name)
-        return result[1] if len(result) > 1 else None
-
-    def check(self, codes: Iterable[int], name: str = "a call") -> None:
-        """Raises `DriverError` if one of the codes is no success."""
-        for code in codes:
-            if code:
-                raise DriverError(f"the CUDA driver refused {name}: {self._error_name(code)} ({code})")
-
-    def code(self, name: str, *arguments: object) -> int:
-        """Calls a function of the driver that may fail and returns its code."""
-        return int(getattr(self.api, name)(*arguments)[0])
-
-    def _error_name(self, code: int) -> str:
-        try:
-            return str(self.api.CUresult(code).name)
-        except ValueError:
-            return "unknown error"
 
 
 class CudaDevice(Device):
@@ -136,7 +103,7 @@ class CudaDevice(Device):
             raise
 
     def _open(self) -> None:
-        do = self._driver.do
+        do = self._driver.call
         self._device = do("cuDeviceGet", self.index)
         self.name = do("cuDeviceGetName", 256, self._device).partition(b"\0")[0].decode(errors="replace")
         self.context = do("cuDevicePrimaryCtxRetain", self._device)
@@ -154,11 +121,11 @@ class CudaDevice(Device):
     @cached_property
     def second(self) -> Any:
         """Another buffer on the device."""
-        return self._make("cuMemFree", self._driver.do("cuMemAlloc", self._bytes))
+        return self._make("cuMemFree", self._driver.call("cuMemAlloc", self._bytes))
 
     @cached_property
     def _pinned(self) -> int:
-        return self._make("cuMemFreeHost", int(self._driver.do("cuMemHostAlloc", self._bytes, 0)))
+        return self._make("cuMemFreeHost", int(self._driver.call("cuMemHostAlloc", self._bytes, 0)))
 
     @cached_property
     def _pageable(self) -> _Pages:
@@ -176,7 +143,7 @@ class CudaDevice(Device):
 
     @override
     def activate(self) -> None:
-        self._driver.do("cuCtxSetCurrent", self.context)
+        self._driver.call("cuCtxSetCurrent", self.context)
 
     @override
     def check(self, codes: Iterable[int]) -> None:
@@ -223,7 +190,7 @@ class CudaDevice(Device):
         address = ctypes.c_void_p()
 
         def free() -> None:
-            self._driver.do("cuMemFreeHost", address.value)
+            self._driver.call("cuMemFreeHost", address.value)
 
         return self._bind("cuMemHostAlloc", ctypes.byref(address), size, 0), free
 
@@ -241,7 +208,7 @@ class CudaDevice(Device):
         pages = _Pages(_REGISTERED_BYTES)
         code = self._driver.code("cuMemHostRegister", pages.address, _REGISTERED_BYTES, 0)
         if code == 0:
-            self._driver.do("cuMemHostUnregister", pages.address)
+            self._driver.call("cuMemHostUnregister", pages.address)
         return code
 
     @override
@@ -250,8 +217,8 @@ class CudaDevice(Device):
 
     @override
     def reaches(self, other: int) -> bool:
-        second = self._driver.do("cuDeviceGet", other)
-        return bool(self._driver.do("cuDeviceCanAccessPeer", self._device, second))
+        second = self._driver.call("cuDeviceGet", other)
+        return bool(self._driver.call("cuDeviceCanAccessPeer", self._device, second))
 
     @override
     def peer_chain(self, other: Device, size: int, links: int, how: Transfer) -> Call:
@@ -279,7 +246,7 @@ class CudaDevice(Device):
 
     def _device_attribute(self, name: str) -> int:
         which = getattr(self._api.CUdevice_attribute, name)
-        return int(self._driver.do("cuDeviceGetAttribute", which, self._device))
+        return int(self._driver.call("cuDeviceGetAttribute", which, self._device))
 
     def _launch(
         self, function: object, values: Sequence[int] = (), blocks: int = 1, threads: int = 1
@@ -290,7 +257,7 @@ class CudaDevice(Device):
 
     def _replay(self, submit: Callable[[], Iterable[int]]) -> Submission:
         """Returns the launch of a graph that is captured from what `submit` submits."""
-        do = self._driver.do
+        do = self._driver.call
         self.activate()
         do("cuStreamBeginCapture", self.stream, getattr(self._api.CUstreamCaptureMode, _THREAD_LOCAL))
         codes = submit()

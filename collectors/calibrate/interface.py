@@ -48,7 +48,7 @@ class Device(Protocol):
         """Makes this GPU's context the current one of the calling thread."""
 
     def check(self, codes: Iterable[int]) -> None:
-        """Raises `DriverError` if a call did not succeed."""
+        """Raises `CudaError` if a call did not succeed."""
 
     def kernel(self) -> Submission:
         """Launch of an empty kernel."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,19 +14,22 @@ from typing import Final, Protocol
 from typing_extensions import override
 
 from cctrace.collectors.calibrate import collectives
-from cctrace.collectors.calibrate.driver import CudaDevice, Driver, DriverError
+from cctrace.collectors.calibrate.driver import CudaDevice, Driver
 from cctrace.collectors.calibrate.interface import Device
 from cctrace.collectors.calibrate.peers import peer_probes, reachable
 from cctrace.collectors.calibrate.probes import probes
 from cctrace.collectors.calibrate.result import STATES, Calibration, CcState, Gpu
 from cctrace.collectors.calibrate.sampling import Clock, Collected, Effort, Quantity, Samples, collect
 from cctrace.collectors.calibrate.timing import no_collector
+from cctrace.collectors.cuda import CudaError
 from cctrace.collectors.environment.isolated import take_snapshot
 from cctrace.collectors.environment.snapshot import Snapshot
 from cctrace.errors import UnusableInputError
 
 EMULATION_VARIABLE: Final = "CCTRACE_EMULATE"
 NVLS_VARIABLE: Final = "NCCL_NVLS_ENABLE"
+
+_NUMBER: Final = re.compile(r"[0-9]{1,4}")
 
 PEER_LIMIT_S: Final = 10.0
 """Of transfers between GPUs: there are fewer of them than of everything else."""
@@ -85,11 +89,18 @@ class Request:
         device: number of the GPU, or "all"; None: the first GPU, and transfers between all that are visible.
         effort: how much is measured.
         cc: state of CC where NVML does not say it; None: as NVML says.
+
+    Raises:
+        UnusableInputError: `device` is neither.
     """
 
     device: str | None
     effort: Effort
     cc: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.device is not None and self.device != "all" and not _NUMBER.fullmatch(self.device):
+            raise UnusableInputError(f"--device {self.device}: give the number of a GPU, or all")
 
 
 def calibrate(
@@ -113,7 +124,7 @@ def calibrate(
 
     Raises:
         UnusableInputError: there is no such GPU, or `cc` contradicts NVML.
-        DriverError: the driver refuses a call that has to work.
+        CudaError: the driver refuses a call that has to work.
     """
     alone, linked = chosen(request.device, machine.count)
     snapshot = look()
@@ -153,7 +164,7 @@ def chosen(device: str | None, count: int) -> tuple[list[int], list[int]]:
         return [0], every
     if device == "all":
         return every, every
-    if not device.isdecimal() or int(device) >= count:
+    if int(device) >= count:
         raise UnusableInputError(f"--device {device}: give a number from 0 to {count - 1}, or all")
     return [int(device)], [int(device)]
 
@@ -210,7 +221,7 @@ class _Measuring:
             return None
         try:
             self._copies_between(indices)
-        except DriverError as error:
+        except CudaError as error:
             self.notes.append(f"copies between GPUs: not measured: {error}")
         with self._show("collectives"):
             found = self._machine.collectives(indices, self._effort)

@@ -117,8 +117,7 @@ class NvmlHelper:
             return False
         self.pid = None
         code = os.waitstatus_to_exitcode(status)
-        how = f"has ended with exit code {code}" if code >= 0 else f"was ended by {_signal_name(-code)}"
-        self.failure = self.failure or f"the helper process that asks NVML {how}"
+        self.failure = self.failure or f"the helper process that asks NVML {how_it_ended(code)}"
         return True
 
     def close(self) -> None:
@@ -198,8 +197,11 @@ def take_snapshot() -> Snapshot:
         helper.close()
 
 
-def _signal_name(number: int) -> str:
+def how_it_ended(code: int) -> str:
+    """Returns the end of a sentence about a process with this exit code; below zero: a signal."""
+    if code >= 0:
+        return f"has ended with exit code {code}"
     try:
-        return signal.Signals(number).name
+        return f"was ended by {signal.Signals(-code).name}"
     except ValueError:
-        return f"signal {number}"
+        return f"was ended by signal {-code}"

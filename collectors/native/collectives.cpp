@@ -19,8 +19,7 @@ struct Pattern {
 // In order: the first that fits counts. Barriers alone are not here: they carry no data.
 constexpr Pattern kPatterns[] = {
     // NCCL: send and receive, which is how all-to-all is made of them; then everything else. "Sym" and
-    // "Symk":
-    // on symmetric memory, since 2.27 and 2.28. "ncclKernel": until 2.18.
+    // "Symk": on symmetric memory, since 2.27 and 2.28. "ncclKernel": until 2.18.
     {"ncclDevKernel_SendRecv", Kind::all_to_all, true, kNotInSymbol},
     {"ncclKernel_SendRecv", Kind::all_to_all, true, kNotInSymbol},
     {"ncclSymkDevKernel_AlltoAll", Kind::all_to_all, true, kNotInSymbol},
@@ -37,8 +36,7 @@ constexpr Pattern kPatterns[] = {
     {"multimem_one_shot_", Kind::collective, false, kNotInSymbol},
     {"multimem_all_gather_kernel", Kind::collective, false, kNotInSymbol},
     // TensorRT LLM and FlashInfer, also fused with normalization: the kernel is lengthened as a whole. The
-    // first
-    // is <cluster, type, ranks>.
+    // first is <cluster, type, ranks>.
     {"lamport_style_one_shot_all_reduce_norm_kernel", Kind::collective, false, 1},
     {"allreduce_fusion_kernel_", Kind::collective, false, 0},
     {"oneshotAllreduceFusionKernel", Kind::collective, false, kNotInSymbol},

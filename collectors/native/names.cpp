@@ -4,6 +4,7 @@
 
 #include "config.h"
 #include "driver.h"
+#include "nvlink.h"
 #include "ring.h"
 #include "spool.h"
 
@@ -33,7 +34,8 @@ const ThreadState::Name& find(ThreadState* state, CUfunction function) {
   if (slot.function != key || slot.generation != generation) {
     const char* symbol = ask(function);
     const uint32_t id = symbol && config().kernel_names ? spool::intern(symbol) : 0;
-    slot = {key, generation, id, collectives::recognize(symbol)};
+    // Comparing a symbol with all that are known takes a microsecond: only for who lengthens transfers.
+    slot = {key, generation, id, nvlink::active() ? collectives::recognize(symbol) : collectives::Kernel()};
   }
   return slot;
 }

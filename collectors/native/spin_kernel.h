@@ -22,11 +22,10 @@ constexpr int kFractionBits = 20;
 //
 // cctrace_transfer_end(slot, fraction, added, limit, gap, own): spins for fraction x shortest + added ns,
 // less `own` ns that our kernels take themselves. `gap` is what lies between the two clock readings without a
-// transfer. A transfer waits for the last rank, and in some execution this rank is
-// the last: the shortest execution is the transfer's own duration. It is never taken to be longer than
-// `limit`, so that a first execution, which waits for other ranks to start, is not lengthened by that. With
-// fraction 0 nothing was noted before. No nanosleep: it may sleep for any time up to twice of what it is
-// told.
+// transfer. A transfer waits for the last rank, and in some execution this rank is the last: the shortest
+// execution is the transfer's own duration. It is never taken to be longer than `limit`, so that a first
+// execution, which waits for other ranks to start, is not lengthened by that. With fraction 0 nothing was
+// noted before. No nanosleep: it may sleep for any time up to twice of what it is told.
 constexpr char kBeginName[] = "cctrace_transfer_begin";
 constexpr char kEndName[] = "cctrace_transfer_end";
 constexpr char kSpinPtx[] = R"(

@@ -37,10 +37,6 @@ Total g_queued_ns("emulated.pcie.queued_ns");
 
 }  // namespace
 
-void charged(Cause cause, uint64_t ns) {
-  if (ns) charged(cause, 1, ns);
-}
-
 void charged(Cause cause, uint64_t count, uint64_t ns) {
   g_count[static_cast<size_t>(cause)].add(count);
   g_ns[static_cast<size_t>(cause)].add(ns);

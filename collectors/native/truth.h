@@ -25,9 +25,6 @@ namespace truth {
 // Charges that no record of a call carries: so many, and what they took together. From any thread.
 void charged(Cause cause, uint64_t count, uint64_t ns);
 
-// Many charges together, that the GPU counted. From any thread.
-void charged(Cause cause, uint64_t count, uint64_t ns);
-
 // The charges of records that were written. From the writer thread.
 void count(const Charges* charges, size_t n);
 

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import select
-import signal
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from cctrace.collectors.environment.isolated import how_it_ended
 from cctrace.collectors.state.findings import findings_of
 from cctrace.collectors.state.kernels import WORK_VERSION
 from cctrace.trace.documents import DocumentError, from_document
@@ -105,10 +105,7 @@ def _end(helper: subprocess.Popen[bytes], *, kill: bool) -> str:
         if force:
             helper.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            code = helper.wait(_END_LIMIT_S)
-            if code >= 0:
-                return f"its helper process has ended with exit code {code}"
-            return f"its helper process was ended by {_signal_name(-code)}"
+            return f"its helper process {how_it_ended(helper.wait(_END_LIMIT_S))}"
     return "its helper process does not end"
 
 
@@ -130,13 +127,6 @@ def _understood(answer: bytes) -> tuple[StateCheck, bool]:
         missing = missing or NO_GPU
     ordered = tuple(gpus[index] for index in sorted(gpus))
     return StateCheck(version=WORK_VERSION, missing=missing, gpus=ordered), done
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def has_device_file() -> bool:

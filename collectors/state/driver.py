@@ -1,24 +1,18 @@
-"""A small door to the CUDA driver through cuda-python, for the helper process of the state check only."""
+"""GPUs and their contexts, for the helper process of the state check only."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from cctrace.collectors.cuda import Bindings, CudaError
 from cctrace.collectors.state.kernels import ptx
 
-BINDINGS: Final = "cuda.bindings.driver"
-NO_BINDINGS: Final = "cuda-python is not installed here (`pip install cuda-python`)"
 _NAME_LENGTH: Final = 256
 _BUS_LENGTH: Final = 32
-
-
-class CudaError(Exception):
-    """What the driver refused, or why there is none; the message is one line."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +34,7 @@ class CudaDevice:
     multiprocessors: int
 
 
-class Cuda:
+class Cuda(Bindings):
     """The initialized driver.
 
     Raises:
@@ -48,25 +42,8 @@ class Cuda:
     """
 
     def __init__(self) -> None:
-        try:
-            self.bindings: Any = importlib.import_module(BINDINGS)
-        except ImportError:
-            raise CudaError(NO_BINDINGS) from None
+        super().__init__()
         self.call("cuInit", 0)
-
-    def call(self, name: str, *arguments: Any) -> Any:
-        """Returns what the driver function `name` gives besides its code: one value, or a tuple."""
-        try:
-            code, *values = getattr(self.bindings, name)(*arguments)
-        except Exception as error:  # each version of the bindings has its own for a library that is missing
-            raise CudaError(f"{name}: {' '.join(str(error).split()) or type(error).__name__}") from error
-        self.check(name, code)
-        return values[0] if len(values) == 1 else tuple(values)
-
-    def check(self, name: str, code: Any) -> None:
-        """Raises CudaError if a driver function has not returned success."""
-        if int(code) != 0:
-            raise CudaError(f"{name} returns {getattr(code, 'name', code)}")
 
     def devices(self) -> list[CudaDevice]:
         """Returns the GPUs that `CUDA_VISIBLE_DEVICES` leaves, in CUDA's order."""
@@ -74,7 +51,7 @@ class Cuda:
 
     def _device(self, ordinal: int) -> CudaDevice:
         handle = self.call("cuDeviceGet", ordinal)
-        attributes = self.bindings.CUdevice_attribute
+        attributes = self.api.CUdevice_attribute
         major, minor, multiprocessors = (
             int(self.call("cuDeviceGetAttribute", getattr(attributes, f"CU_DEVICE_ATTRIBUTE_{name}"), handle))
             for name in ("COMPUTE_CAPABILITY_MAJOR", "COMPUTE_CAPABILITY_MINOR", "MULTIPROCESSOR_COUNT")
@@ -105,7 +82,7 @@ class Gpu:
         self.multiprocessors = multiprocessors
         self._cuda = cuda
         self._module = cuda.call("cuModuleLoadData", ptx())
-        flags = cuda.bindings.CUstream_flags.CU_STREAM_NON_BLOCKING
+        flags = cuda.api.CUstream_flags.CU_STREAM_NON_BLOCKING
         self._stream = cuda.call("cuStreamCreate", int(flags))
 
     def free_bytes(self) -> int:
@@ -123,7 +100,7 @@ class Gpu:
     def kernel(self, name: str, blocks: int, threads: int, *arguments: Any) -> Callable[[], None]:
         """Returns a function that launches a kernel; arguments are ctypes values."""
         function = self._cuda.call("cuModuleGetFunction", self._module, name.encode())
-        launch, check, stream = self._cuda.bindings.cuLaunchKernel, self._cuda.check, self._stream
+        launch, check, stream = self._cuda.api.cuLaunchKernel, self._cuda.check, self._stream
         pointers = (ctypes.c_void_p * len(arguments))(*map(ctypes.addressof, arguments))
 
         def run(kept: tuple[Any, ...] = arguments) -> None:
@@ -131,7 +108,7 @@ class Gpu:
             address = ctypes.addressof(pointers)
             (code,) = launch(function, blocks, 1, 1, threads, 1, 1, 0, stream, address, 0)
             if code:
-                check("cuLaunchKernel", code)
+                check([code], "cuLaunchKernel")
 
         return run
 

@@ -18,11 +18,12 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any
 
+from cctrace.collectors.cuda import CudaError
 from cctrace.collectors.environment.nvml import Nvml, open_nvml
 from cctrace.collectors.environment.probe import answers
 from cctrace.collectors.environment.variables import visible_gpus
 from cctrace.collectors.state import loops, readings
-from cctrace.collectors.state.driver import Cuda, CudaDevice, CudaError, Gpu
+from cctrace.collectors.state.driver import Cuda, CudaDevice, Gpu
 
 Answer = Callable[[Mapping[str, Any]], None]
 

@@ -166,7 +166,7 @@ def test_no_cuda_python(run_cli: RunCli, tmp_path: Path) -> None:
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
     path = f"{package.parent}:{os.environ.get('PYTHONPATH', '')}"
-    refused(run_cli("calibrate", PYTHONPATH=path), "needs cuda-python", "pip install cuda-python")
+    refused(run_cli("calibrate", PYTHONPATH=path), "cuda-python is not installed", "pip install cuda-python")
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ def measured(
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         env=environment,
+        cwd=stubs,  # in the repository a folder would hide the installed package
         capture_output=True,
         text=True,
         check=False,

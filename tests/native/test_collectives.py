@@ -39,6 +39,11 @@ def test_calls_of_a_program_that_is_linked_with_nccl(recorder: Any, binding: str
     assert rows(recording.spool) == expected
 
 
+def test_a_program_that_is_not_relocatable_runs_as_without_us(recorder: Any) -> None:
+    recording = recorder.run([recorder.built.app("all_reduce_fixed")])
+    assert (recording.code, recording.out) == (0, "no all-to-all\n"), recording.err
+
+
 def test_calls_that_are_looked_up(recorder: Any) -> None:
     code = """
 c, d = communicator(2), communicator(300)

@@ -32,13 +32,16 @@ TABLES = (
     "h2d_us=64:1000/1024:1000,d2h_us=64:2000,h2d_pageable_us=64:3000,d2h_pageable_us=64:4000,"
     "host_alloc_us=4096:5000"
 )
-SLACK_US = 400
+SLACK_US = 900
+"""Of the shortest of some calls on a busy machine; charges differ by 1000 and more."""
+CALLS = 20
 
 
 def shortest_us(recorder: Any, call: str, symbol: str, emulate: str, prepare: str = PREPARE) -> float:
-    """The shortest of five equal calls: the machine is busy, and a charge is never too short."""
-    spool = recorder.python(f"{prepare}\nfor _ in range(5): check({call})", CCTRACE_EMULATE=emulate).spool
-    rows = spool.named(symbol)[-5:]
+    """The shortest of equal calls: the machine is busy, and a charge is never too short."""
+    code = f"{prepare}\nfor _ in range({CALLS}): check({call})"
+    spool = recorder.python(code, CCTRACE_EMULATE=emulate).spool
+    rows = spool.named(symbol)[-CALLS:]
     return float((rows["end_ns"] - rows["start_ns"]).min()) / 1e3
 
 
@@ -74,8 +77,8 @@ def shortest_us(recorder: Any, call: str, symbol: str, emulate: str, prepare: st
 def test_each_call_is_charged_by_its_table(recorder: Any, call: str, symbol: str, us: float) -> None:
     found = shortest_us(recorder, call, symbol, TABLES)
     assert us - 1 <= found < us + SLACK_US
-    # The pinned memory of the preparation, and the five calls.
-    assert recorder.read()[0].states()["emulated.pcie.count"][1] == 1 + (5 if us else 0)
+    # The pinned memory of the preparation, and the calls.
+    assert recorder.read()[0].states()["emulated.pcie.count"][1] == 1 + (CALLS if us else 0)
 
 
 @pytest.mark.parametrize("pageable", ["", ",h2d_pageable_us=64:0"])
@@ -97,8 +100,9 @@ start(); barrier = threading.Barrier(2)
 def work(context):
     check(cuda.cuCtxSetCurrent(c_void_p(context)))
     s = stream(); d = device(64); h = pinned(64)
-    barrier.wait()
-    for _ in range(10): check(cuda.cuMemcpyHtoDAsync_v2(d, h, c_size_t(64), s))
+    for _ in range(10):
+        barrier.wait()
+        check(cuda.cuMemcpyHtoDAsync_v2(d, h, c_size_t(64), s))
 threads = [threading.Thread(target=work, args=(c,)) for c in CONTEXTS]
 for t in threads: t.start()
 for t in threads: t.join()

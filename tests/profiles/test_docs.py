@@ -1,12 +1,11 @@
 """docs/profiles.md says what is so."""
 
-import importlib.util
 import re
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from scripts import load_script
 
 from cctrace.profiles.files import read_profile
 from cctrace.profiles.model import CAUSES, Head, Profile
@@ -23,13 +22,7 @@ def example(language: str) -> str:
 
 @pytest.fixture
 def tables() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("profile_tables", DOCS / "profile_tables.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_script(DOCS / "profile_tables.py")
 
 
 def test_the_tables_are_those_of_the_profiles(tables: ModuleType) -> None:

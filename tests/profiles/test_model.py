@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from cctrace.errors import UnusableInputError
 from cctrace.profiles.files import MAX_FILE_BYTES, load_profile, read_profile, write_profile
 from cctrace.profiles.model import Entry, Head, Launch, Pcie, Profile, SizeTable
+from cctrace.profiles.shipped import FOLDER
 
 HEAD = '[profile]\nname = "x"\nkind = "tolls"\ngpu = "g"\ntee = "none"\nsources = ["me: myself"]\n'
 MEASURED = HEAD.replace("tolls", "measured") + 'cc = "off"\n'
@@ -129,6 +130,26 @@ def test_a_broken_document_is_one_line(path: Path, case: str) -> None:
     assert "mine.toml" in message
     assert "\n" not in message.replace("not valid TOML", "") or "TOML" in message
     assert len(message) < 300 + len(str(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a = " + "[" * 100_000, "recursion"),
+        ("a" + ".a" * 100_000 + " = 1", "a line with more than 200 dots"),
+        ("a = " + "9" * 100_000, "not valid TOML"),
+    ],
+    ids=["lists", "parts of a key", "digits"],
+)
+def test_a_document_that_is_too_much_is_refused_at_once(path: Path, text: str, said: str) -> None:
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UnusableInputError, match=said):
+        read_profile(path)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_document(path: Path) -> None:
+    path.write_bytes(b"\xef\xbb\xbf" + (FOLDER / "zero.toml").read_bytes())
+    assert read_profile(path) == load_profile("zero")
 
 
 def test_a_file_that_is_no_document(path: Path) -> None:

@@ -1,13 +1,12 @@
 """What the shipped profiles say."""
 
-import importlib.util
 import re
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+from scripts import load_script
 
 from cctrace.profiles.emulation import chargeable
 from cctrace.profiles.files import load_profile, read_profile, write_profile
@@ -112,14 +111,7 @@ def test_blackwell_pays_for_every_cause(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def fit() -> ModuleType:
-    script = REPOSITORY / "bench" / "fit_h100_profile.py"
-    spec = importlib.util.spec_from_file_location("fit_h100_profile", script)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_script(REPOSITORY / "bench" / "fit_h100_profile.py")
 
 
 @pytest.mark.parametrize("name", ["h100-tdx", "h100-sev-snp"])

@@ -54,6 +54,10 @@ def test_version(in_process) -> None:
         (("record", "--"), "CMD"),
         (("info", "no-such-file.parquet"), "no-such-file.parquet"),
         (("record", "--steps", "many", "--", "true"), "--steps"),
+        (("info", "x" * 5000), "File name too long"),
+        (("calibrate", "--cc", "maybe"), "'--cc': 'maybe' is not one of"),
+        (("calibrate", "--device", "first"), "give the number of a GPU, or all"),
+        (("calibrate", "--device", "9" * 5000), "give the number of a GPU, or all"),
     ],
 )
 def test_errors_are_one_line_and_exit_2(in_process, arguments: tuple[str, ...], said: str) -> None:

@@ -187,9 +187,9 @@ def test_folder_without_results_ends_in_one_line(tmp_path: Path) -> None:
 
 
 def test_missed_bar_ends_the_table_with_exit_code_1(tmp_path: Path) -> None:
-    steps = {arm: [{"rounds": {"work": {"s_us": [value]}}, "recording": None}] * 3
+    steps = {arm: [{"rounds": {"work": {"s_us": [value]}}, "recording": None}] * 4
              for arm, value in (("plain", 10.0), (ZERO, 13.0))}  # fmt: skip
     scenario = {"name": "zero-graph", "step": "s_us", "fields": [], "checks": ["zero"]}
     run.write(tmp_path / "x.json", {"scenario": scenario, "machine": {}, "date": "2026-12-01", "arms": steps})
     done = call_script("table.py", str(tmp_path))
-    assert (done.returncode, "| inside | **no** |" in done.stdout) == (1, True)
+    assert (done.returncode, "| p ≥ 5 % | **no** |" in done.stdout) == (1, True)

@@ -1,17 +1,17 @@
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import random
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import turns
+from scripts import load_script
 
 SCRIPT = Path(__file__).resolve().parents[2] / "bench" / "overhead.py"
 
@@ -46,17 +46,7 @@ ARM=recorded "$@"
 """
 
 
-def load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("overhead", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["overhead"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-overhead = load()
+overhead = load_script(SCRIPT)
 
 
 def run(tmp_path: Path, *options: str, behaviour: str = "") -> subprocess.CompletedProcess[str]:

@@ -11,12 +11,12 @@ from functools import partial
 from typing_extensions import override
 
 from cctrace.collectors.calibrate.collectives import CollectiveResult
-from cctrace.collectors.calibrate.driver import DriverError
 from cctrace.collectors.calibrate.interface import Call, Device, Direction, Memory, Submission, Transfer
 from cctrace.collectors.calibrate.profile import to_profile
 from cctrace.collectors.calibrate.result import Calibration
 from cctrace.collectors.calibrate.sampling import QUICK, Effort, Quantity
 from cctrace.collectors.calibrate.session import Machine, Progress, Request, calibrate
+from cctrace.collectors.cuda import CudaError
 from cctrace.collectors.environment.confidential import ConfidentialState
 from cctrace.collectors.environment.machine import Machine as Host
 from cctrace.collectors.environment.snapshot import Snapshot
@@ -131,7 +131,7 @@ class FakeDevice(Device):
     def check(self, codes: Iterable[int]) -> None:
         for code in codes:
             if code != SUCCESS:
-                raise DriverError(f"the CUDA driver refused a call: {code}")
+                raise CudaError(f"the CUDA driver refused a call: {code}")
 
     @override
     def kernel(self) -> Submission:

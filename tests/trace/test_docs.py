@@ -1,6 +1,4 @@
-import importlib.util
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -9,6 +7,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
+from scripts import load_script
 
 from cctrace.trace import Collector, Lane, Metadata, Process
 
@@ -22,13 +21,7 @@ def examples(language: str) -> list[str]:
 
 @pytest.fixture
 def tables() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("trace_tables", DOCS / "trace_tables.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_script(DOCS / "trace_tables.py")
 
 
 @pytest.fixture
