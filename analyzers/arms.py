@@ -51,7 +51,7 @@ def arm_of(recording: Recording) -> Arm:
     reasons: list[str] = []
     arms: list[tuple[int, Process, Steps]] = []
     for process in processes_of(recording):
-        if not process.calls.is_work.any():
+        if not process.calls.work_count:
             continue
         steps = find_steps(process.calls, process.marks)
         if isinstance(steps, NoSteps):

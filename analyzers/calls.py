@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cctrace.analyzers.columns import BoolArray, IntArray, SmallIntArray, codes, integers, words
-from cctrace.analyzers.forms import TIMES, Packed, looked_up, packed
+from cctrace.analyzers.forms import TIMES, Packed, counted, looked_up, packed
 from cctrace.trace.schema import (
     BLOCKING_WAITS,
     COPY_KINDS,
@@ -140,21 +140,31 @@ class Calls:
 
     def pick(self, rows: BoolArray | IntArray | slice) -> Calls:
         """The calls that a mask, a list of positions or a slice selects, in the same order."""
-        if isinstance(rows, np.ndarray) and rows.dtype == np.bool_:
-            if rows.all():
-                return self
-            rows = np.flatnonzero(rows)
-        return Calls(self.start_ns[rows], self.duration_ns[rows], self.form[rows], self.forms)
+        if isinstance(rows, slice):
+            return Calls(self.start_ns[rows], self.duration_ns[rows], self.form[rows], self.forms)
+        if rows.dtype == np.bool_:
+            return self if rows.all() else self.pick(np.flatnonzero(rows))
+        start, duration, form = (looked_up(one, rows) for one in (self.start_ns, self.duration_ns, self.form))
+        return Calls(start, duration, form, self.forms)
 
     def each(self, of_forms: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """One value per call, of one value per form."""
         return looked_up(of_forms, self.form)
 
     @cached_property
+    def count_of_forms(self) -> IntArray:
+        """How many of the calls have each form."""
+        return counted(self.form, len(self.forms))
+
+    @property
     def occurs(self) -> BoolArray:
         """Mask of the forms that these calls have."""
-        occurs: BoolArray = np.bincount(self.form, minlength=len(self.forms)) > 0
-        return occurs
+        return self.count_of_forms > 0
+
+    @property
+    def work_count(self) -> int:
+        """How many of the calls hand work to the GPU; see `is_work`."""
+        return int(self.count_of_forms[self.forms.submits(*WORK_OPERATIONS)].sum())
 
     @property
     def symbols(self) -> tuple[str, ...]:

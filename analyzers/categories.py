@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from cctrace.analyzers.calls import CAPTURE as CAPTURE_KIND
-from cctrace.analyzers.calls import OPERATION_WORDS, Calls
+from cctrace.analyzers.calls import OPERATION_WORDS, CallForms, Calls
 from cctrace.analyzers.columns import IntArray
 from cctrace.trace.schema import BLOCKING_WAITS, COPY_KINDS, SUBMISSION_OPERATIONS, WORK_OPERATIONS
 
@@ -55,14 +55,18 @@ def group_of(category: str) -> str:
 
 def category_of(calls: Calls) -> IntArray:
     """Category of each call, position in CATEGORIES."""
+    return calls.each(_category_of_forms(calls.forms))
+
+
+def _category_of_forms(forms: CallForms) -> IntArray:
     of_operation = np.array(
         [CATEGORY.get(word, CATEGORY["copy"]) for word in OPERATION_WORDS] + [CATEGORY["other"]]
     )
-    category = of_operation[calls.operation].astype(np.int64)
-    directed = (calls.copy_kind >= 0) & calls.is_operation("copy")
-    category[directed] = calls.copy_kind[directed]
+    category = of_operation[forms.operation].astype(np.int16)
+    directed = (forms.copy_kind >= 0) & forms.is_operation("copy")
+    category[directed] = forms.copy_kind[directed]
     # A kernel recorded into a graph is a capture, not a submission.
-    captured = (calls.kind == CAPTURE_KIND) & ~calls.is_operation(
+    captured = (forms.kind == CAPTURE_KIND) & ~forms.is_operation(
         "capture-begin", "capture-end", "graph-build"
     )
     category[captured] = CATEGORY["captured"]

@@ -33,9 +33,12 @@ def copies_of(scope: Scope) -> tuple[CopyBucket, ...]:
     """The copies of a scope in power-of-two buckets, by direction, then size."""
     rows = np.flatnonzero(scope.calls.is_copy)
     calls, waited = scope.calls.pick(rows), scope.waited[rows]
-    keys = np.stack([calls.copy_kind, size_bucket(calls.bytes), calls.host_memory], axis=1).astype(np.int64)
-    values, bucket_of = np.unique(keys, axis=0, return_inverse=True)
-    bucket_of = bucket_of.reshape(-1)
+    forms, occurs = calls.forms, np.flatnonzero(calls.occurs)
+    keys = np.stack([forms.copy_kind, size_bucket(forms.bytes), forms.host_memory], axis=1)[occurs]
+    values, bucket = np.unique(keys.astype(np.int64), axis=0, return_inverse=True)
+    bucket_of_form = np.zeros(len(forms), np.int32)
+    bucket_of_form[occurs] = bucket.reshape(-1)
+    bucket_of = calls.each(bucket_of_form)
     return tuple(
         _bucket(scope, calls.pick(bucket_of == number), row, int(waited[bucket_of == number].sum()))
         for number, row in enumerate(values)

@@ -6,7 +6,8 @@ different ones: *forms*. What a form is stands in a table once; a row holds the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,8 +21,10 @@ from cctrace.analyzers.columns import BoolArray, IntArray
 TIMES: Final = ("start_ns", "duration_ns")
 """Columns that no form holds."""
 BLOCK: Final = 1 << 16
-"""Rows that are looked up together: their indices, which numpy widens to 64 bits, stay in the cache."""
+"""Rows that are looked up or counted together: numpy widens their numbers to 64 bits, which fit the cache."""
 _MAX_KEY: Final = 1 << 62
+_FEW: Final = 1 << 12
+"""Integers from a range of so many are codes as they are; looking for different ones takes longer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,18 +66,28 @@ def packed(batches: Iterable[pa.RecordBatch], names: Sequence[str], most: int) -
     start, duration, form = (np.empty(most, kind) for kind in (np.int64, np.int32, np.int32))
     forms: list[pa.RecordBatch] = []
     rows = count = 0
-    for batch in batches:
+    for batch in _read_ahead(batches):
         columns = [name for name in names if name in batch.schema.names]
-        number, first = numbered([batch.column(name) for name in columns])
+        number, examples = numbered([batch.column(name) for name in columns])
         place = slice(rows, rows + batch.num_rows)
         start[place] = batch.column("start_ns").to_numpy()
         length = batch.column("duration_ns").to_numpy()
         duration = _wide_enough(duration, length)
         duration[place] = length
         np.add(number, count, out=form[place])
-        forms.append(batch.select(columns).take(pa.array(first)))
-        rows, count = place.stop, count + len(first)
+        forms.append(batch.select(columns).take(pa.array(examples)))
+        rows, count = place.stop, count + len(examples)
     return _of_few_forms(start[:rows], duration[:rows], form[:rows], forms)
+
+
+def _read_ahead(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches; the next one is read while the caller works on one."""
+    source = iter(batches)
+    with ThreadPoolExecutor(1) as reader:
+        coming = reader.submit(next, source, None)
+        while (batch := coming.result()) is not None:
+            coming = reader.submit(next, source, None)
+            yield batch
 
 
 def _of_few_forms(
@@ -84,12 +97,12 @@ def _of_few_forms(
     if not forms:
         return Packed(start, duration, form, pa.table({}))
     every = pa.Table.from_batches(forms).unify_dictionaries().combine_chunks()
-    number, first = numbered([column.chunk(0) for column in every.columns])
-    number = number.astype(np.int16 if len(first) <= np.iinfo(np.int16).max else np.int32)
-    return Packed(start, duration, looked_up(number, form), every.take(pa.array(first)))
+    number, examples = numbered([column.chunk(0) for column in every.columns])
+    number = number.astype(np.int16 if len(examples) <= np.iinfo(np.int16).max else np.int32)
+    return Packed(start, duration, looked_up(number, form), every.take(pa.array(examples)))
 
 
-def looked_up(values: npt.NDArray[Any], numbers: IntArray) -> npt.NDArray[Any]:
+def looked_up(values: npt.NDArray[Any], numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """`values[numbers]`, of many numbers from 0 to `len(values) − 1`."""
     found = np.empty(len(numbers), values.dtype)
     for begin in range(0, len(numbers), BLOCK):
@@ -98,58 +111,61 @@ def looked_up(values: npt.NDArray[Any], numbers: IntArray) -> npt.NDArray[Any]:
     return found
 
 
+def counted(numbers: IntArray, kinds: int) -> IntArray:
+    """How often each number from 0 to `kinds` − 1 occurs."""
+    counts = np.zeros(kinds, np.int64)
+    for begin in range(0, len(numbers), BLOCK):
+        counts += np.bincount(numbers[begin : begin + BLOCK], minlength=kinds)
+    return counts
+
+
 def numbered(columns: Sequence[pa.Array]) -> tuple[IntArray, IntArray]:
     """Numbers rows by what they hold.
 
     Returns:
-        (numbers, first): equal rows have equal numbers, counted from 0 in order of first occurrence;
-        `first[n]` is the first row with number n. Both int32.
+        (numbers, examples): equal rows have equal numbers, from 0 on; `examples[n]` is a row with number n.
+        Both int32.
     """
     key: IntArray = np.zeros(len(columns[0]) if columns else 0, np.int64)
     room = 1
     for column in columns:
         codes, kinds = _codes(column)
-        if kinds == 1:
+        if not len(codes):
             continue
         if room > _MAX_KEY // kinds:
-            key, room = _condensed(key)
+            # Numbers of what was seen so far take less room.
+            encoded = pa.array(key).dictionary_encode()
+            key, room = encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
         key *= kinds
         key += codes
         room *= kinds
-    number, _ = _condensed(key)
-    newest = np.maximum.accumulate(number)
-    new = np.concatenate(([True], newest[1:] > newest[:-1])) if len(number) else np.zeros(0, np.bool_)
-    return number.astype(np.int32), np.flatnonzero(new).astype(np.int32)
+    encoded = pa.array(key).dictionary_encode()
+    number: IntArray = encoded.indices.to_numpy()
+    examples = np.empty(len(encoded.dictionary), np.int32)
+    examples[number] = np.arange(len(number), dtype=np.int32)
+    return number, examples
 
 
 def _codes(column: pa.Array) -> tuple[IntArray, int]:
     """(a code per row from 0 on, how many codes there may be): equal codes are equal values, or nulls."""
     if column.null_count == len(column):
         return np.zeros(0, np.int32), 1
-    if pa.types.is_dictionary(column.type):
-        indices, kinds = column.indices, len(column.dictionary)
-    else:
-        if pa.types.is_boolean(column.type):
-            column = column.cast(pa.int8())
-        if pa.types.is_integer(column.type) and not column.null_count and _is_constant(column):
-            return np.zeros(0, np.int32), 1
-        encoded = column.dictionary_encode()
-        indices, kinds = encoded.indices, len(encoded.dictionary)
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    if pa.types.is_integer(column.type):
+        bounds = pc.min_max(column)
+        low, high = bounds["min"].as_py(), bounds["max"].as_py()
+        if high - low < _FEW and high < np.iinfo(column.type.to_pandas_dtype()).max:
+            return (
+                column.fill_null(high + 1) if column.null_count else column
+            ).to_numpy() - low, high - low + 2
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    indices, kinds = column.indices, len(column.dictionary)
     if indices.null_count:
         indices, kinds = indices.fill_null(kinds), kinds + 1
     codes: IntArray = indices.to_numpy()
     return codes, kinds
-
-
-def _is_constant(column: pa.Array) -> bool:
-    bounds = pc.min_max(column)
-    return bool(bounds["min"] == bounds["max"])
-
-
-def _condensed(key: IntArray) -> tuple[IntArray, int]:
-    """Keys by number, in order of first occurrence, and how many there are."""
-    encoded = pa.array(key).dictionary_encode()
-    return encoded.indices.to_numpy().astype(np.int64), max(len(encoded.dictionary), 1)
 
 
 def _wide_enough(array: IntArray, values: IntArray) -> IntArray:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray, SmallIntArray, codes, integers
-from cctrace.analyzers.forms import TIMES, Packed, looked_up, packed
+from cctrace.analyzers.forms import TIMES, Packed, counted, looked_up, packed
 from cctrace.analyzers.results import Result, value
 from cctrace.trace import Collector
 from cctrace.trace.schema import SOURCES
@@ -67,8 +67,7 @@ class GpuRows:
     @cached_property
     def occurs(self) -> BoolArray:
         """Mask of the forms that these rows have."""
-        occurs: BoolArray = np.bincount(self.form, minlength=len(self.forms.kind)) > 0
-        return occurs
+        return counted(self.form, len(self.forms.kind)) > 0
 
     def of_forms(self, chosen: BoolArray) -> GpuRows:
         """The rows whose form is chosen."""
@@ -176,10 +175,14 @@ def _busy_ns(rows: GpuRows, start_ns: IntArray, end_ns: IntArray) -> FloatArray:
 
 def covered_ns(begin_ns: IntArray, finish_ns: IntArray, start_ns: IntArray, end_ns: IntArray) -> IntArray:
     """How much of each window [start, end) the union of the intervals [begin, finish) covers."""
-    order = np.argsort(begin_ns, kind="stable")
-    begin, finish = begin_ns[order], np.maximum.accumulate(finish_ns[order])
-    if not len(begin):
+    if not len(begin_ns):
         return np.zeros(len(start_ns), np.int64)
+    begin, finish = begin_ns, finish_ns
+    # Rows of one stream are sorted already.
+    if (begin[1:] < begin[:-1]).any():
+        order = np.argsort(begin, kind="stable")
+        begin, finish = begin[order], finish[order]
+    finish = np.maximum.accumulate(finish)
     # A new stretch starts where nothing before it is still running.
     opens = np.concatenate(([True], begin[1:] > finish[:-1]))
     first = np.flatnonzero(opens)

@@ -28,15 +28,14 @@ class Graphs(Result):
 
 def graphs_of(scope: Scope) -> Graphs:
     """How the steps of a scope use graphs."""
-    work = scope.calls.is_work
-    launches = work & scope.calls.is_operation("graph")
-    kernels = work & scope.calls.is_operation("kernel")
-    per_step = scope.per_step(float(launches.sum()))
-    numbers = scope.calls.graph_id[launches]
+    forms, count = scope.calls.forms, scope.calls.count_of_forms
+    launches, kernels = forms.submits("graph"), forms.submits("kernel")
+    per_step = scope.per_step(float(count[launches].sum()))
+    numbers = forms.graph_id[launches & (count > 0)]
     return Graphs(
         per_step=per_step,
         distinct=len(np.unique(numbers[numbers >= 0])),
-        kernels_outside_per_step=scope.per_step(float(kernels.sum())),
+        kernels_outside_per_step=scope.per_step(float(count[kernels].sum())),
         execution=_execution(per_step),
     )
 

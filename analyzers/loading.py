@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from cctrace.analyzers.calls import CALL_FORM_COLUMNS, HOST_KINDS, Calls, calls_of
 from cctrace.analyzers.forms import TIMES, Packed, packed
@@ -50,13 +51,16 @@ class Process:
 
 def load(trace: Trace) -> Recording:
     """Reads the rows that summaries and comparisons need."""
+    gpu = gpu_rows_of(_packed(trace, GPU_FORM_COLUMNS, GPU_KINDS))
     host = _packed(trace, _HOST_COLUMNS, (*HOST_KINDS, "step"))
+    # What Arrow keeps for its next read is needed for the analysis.
+    pa.default_memory_pool().release_unused()
     return Recording(
         path=str(trace.path),
         metadata=trace.metadata,
         calls=calls_of(host),
         marks=marks_of(host),
-        gpu=gpu_rows_of(_packed(trace, GPU_FORM_COLUMNS, GPU_KINDS)),
+        gpu=gpu,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from cctrace.analyzers.calls import Calls
-from cctrace.analyzers.categories import category_of
+from cctrace.analyzers.categories import CATEGORIES, category_of
 from cctrace.analyzers.columns import BoolArray, IntArray
 from cctrace.analyzers.steps import Steps
 from cctrace.analyzers.structure import rows_within
@@ -58,10 +58,8 @@ class Scope:
     @cached_property
     def rows_of(self) -> dict[int, IntArray]:
         """Category number → positions of its calls, for the categories that occur."""
-        # Few values: a stable sort of bytes is a radix sort.
-        order = np.argsort(self.category.astype(np.int8), kind="stable")
-        numbers, first = np.unique(self.category[order], return_index=True)
-        return dict(zip(numbers.tolist(), np.split(order, first[1:]), strict=True)) if len(numbers) else {}
+        counts = np.bincount(self.category, minlength=len(CATEGORIES))
+        return {number: np.flatnonzero(self.category == number) for number in np.flatnonzero(counts).tolist()}
 
     def per_step(self, amount: float) -> float:
         """An amount over all chosen steps, per step; 0 without steps."""

@@ -6,7 +6,6 @@ from typing import Final
 
 import numpy as np
 
-from cctrace.analyzers.calls import ALLOC, CAPTURE, Calls
 from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray
 
 STEADY, WARM_UP, PAUSE, SET_UP, HICCUP = range(5)
@@ -145,18 +144,3 @@ def _split_errors(level: FloatArray) -> FloatArray:
     total, squares = np.cumsum(level)[:-1], np.cumsum(level**2)[:-1]
     rest, rest_squares = level.sum() - total, (level**2).sum() - squares
     return np.asarray(squares - total**2 / count + rest_squares - rest**2 / (len(level) - count), np.float64)
-
-
-def set_up_steps(calls: Calls, step: IntArray, steps: int) -> tuple[BoolArray, BoolArray]:
-    """Which steps hold an allocation, and which a graph capture: (allocates, captures)."""
-    inside = step >= 0
-    allocates = np.bincount(step[inside & (calls.kind == ALLOC)], minlength=steps) > 0
-    captures = np.bincount(step[inside & (calls.kind == CAPTURE)], minlength=steps) > 0
-    return allocates, captures
-
-
-def time_inside(calls: Calls, step: IntArray, steps: int) -> IntArray:
-    """Nanoseconds that each step spends in these calls, waiting included."""
-    inside = step >= 0
-    total = np.bincount(step[inside], weights=calls.duration_ns[inside], minlength=steps)
-    return total.astype(np.int64)

@@ -68,7 +68,7 @@ def list_steps(recording: Recording, limit: int | None) -> StepList:
     processes = [
         _of_process(process, limit, _origin_ns(recording.calls))
         for process in processes_of(recording)
-        if process.calls.is_work.any() or len(process.marks)
+        if process.calls.work_count or len(process.marks)
     ]
     processes.sort(key=lambda one: -one.total_steps)
     return StepList(

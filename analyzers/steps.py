@@ -16,8 +16,17 @@ from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray
 from cctrace.analyzers.inference import Anchor, find_anchor
 from cctrace.analyzers.marks import Marks
 from cctrace.analyzers.phases import phase_of
-from cctrace.analyzers.steady import HICCUP, PAUSE_FACTOR, STEADY, exclusions, set_up_steps, time_inside
-from cctrace.analyzers.structure import NO_BATCH, SAME_PHASE, Structure, step_of, structure_of
+from cctrace.analyzers.steady import HICCUP, PAUSE_FACTOR, STEADY, exclusions
+from cctrace.analyzers.structure import (
+    NO_BATCH,
+    SAME_PHASE,
+    Structure,
+    per_step,
+    rows_within,
+    set_up_steps,
+    step_of,
+    structure_of,
+)
 
 Labels = np.ndarray[tuple[int], np.dtype[np.object_]]
 """One label per step."""
@@ -144,6 +153,11 @@ class _Frame:
     other_loops: tuple[int, ...] = ()
     self_shift: float | None = None
 
+    @property
+    def period_ns(self) -> IntArray:
+        """Length of each step."""
+        return self.end_ns - self.start_ns
+
 
 @dataclass(frozen=True)
 class NoSteps:
@@ -205,16 +219,16 @@ def _from_marks(pid: int, calls: Calls, marks: Marks) -> Steps | NoSteps:
 
 def _classified(frame: _Frame, calls: Calls, labels: Labels | None) -> Steps:
     step = step_of(calls, frame.start_ns, frame.end_ns)
-    step[np.isin(calls.tid, frame.other_loops)] = -1
+    if frame.other_loops:
+        step[np.isin(calls.tid, frame.other_loops)] = -1
     busy = busy_threads(calls, calls.is_work & (step >= 0))
     submitting, rows = busy[0] if busy else (frame.tid, slice(0, 0))
     own_calls, own_step = calls.pick(rows), step[rows]
     steps = len(frame.start_ns)
-    period_ns = frame.end_ns - frame.start_ns
     structure = structure_of(own_calls, own_step, steps)
-    class_of, classes = _classes(structure, labels, own_calls, own_step, period_ns)
+    class_of, classes = _classes(structure, labels, own_calls, frame)
     allocates, captures = set_up_steps(own_calls, own_step, steps)
-    inside_ns = time_inside(own_calls, own_step, steps)
+    inside_ns = per_step(own_step, own_calls.duration_ns, steps)
     return Steps(
         pid=frame.pid,
         tid=frame.tid,
@@ -228,7 +242,7 @@ def _classified(frame: _Frame, calls: Calls, labels: Labels | None) -> Steps:
         end_ns=frame.end_ns,
         inside_ns=inside_ns,
         class_of=class_of,
-        exclusion=exclusions(class_of, period_ns, inside_ns, allocates, captures),
+        exclusion=exclusions(class_of, frame.period_ns, inside_ns, allocates, captures),
         classes=classes,
     )
 
@@ -237,8 +251,7 @@ def _classes(
     structure: Structure,
     labels: Labels | None,
     calls: Calls,
-    step: IntArray,
-    period_ns: IntArray,
+    frame: _Frame,
 ) -> tuple[IntArray, tuple[StepClass, ...]]:
     """Labels that name a phase are classes of their own; all else is told apart by structure and batch."""
     steps = len(structure.cluster)
@@ -253,7 +266,7 @@ def _classes(
     rows = np.stack([label_of.reshape(-1), cluster, batch], axis=1)
     values, class_of = np.unique(rows, axis=0, return_inverse=True)
     class_of = class_of.reshape(-1)
-    dominant = _dominates(structure, period_ns)
+    dominant = _dominates(structure, frame.period_ns)
     classes = []
     for number, (label, group, size) in enumerate(values):
         text, phase = str(words[label]), phases[label]
@@ -261,7 +274,8 @@ def _classes(
             classes.append(StepClass(text, phase, "label", NO_BATCH, ""))
             continue
         phase = _guess(structure, int(group), dominant=dominant)
-        shape = _shape(calls, step, class_of == number)
+        some = np.flatnonzero(class_of == number)[:SHAPE_STEPS]
+        shape = _shape(calls, frame.start_ns[some], frame.end_ns[some])
         name = f"{text}: {shape}" if text else shape
         known_by = structure.batch_known_by if size != NO_BATCH else ""
         classes.append(StepClass(name, phase, "structure", int(size), known_by))
@@ -295,13 +309,10 @@ def _frequent(texts: Texts) -> Texts:
     return common
 
 
-def _shape(calls: Calls, step: IntArray, members: BoolArray) -> str:
-    """What the steps of a class look like: "34 submissions, 1 graph, 64 B read back"."""
-    some = np.flatnonzero(members)[:SHAPE_STEPS]
-    chosen = np.zeros(len(members) + 1, np.bool_)  # the last entry stands for step −1
-    chosen[some] = True
-    picked = calls.pick(chosen[step])
-    number = len(some)
+def _shape(calls: Calls, start_ns: IntArray, end_ns: IntArray) -> str:
+    """What some steps of a class look like: "34 submissions, 1 graph, 64 B read back"."""
+    picked = calls.pick(rows_within(calls, start_ns, end_ns)[0])
+    number = len(start_ns)
     work = picked.is_work
     graphs = picked.is_operation("graph") & work
     to_host = picked.is_host_boundary & picked.is_copy

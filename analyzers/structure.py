@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from cctrace.analyzers.calls import COPY_KIND, OPERATION, Calls
+from cctrace.analyzers.calls import ALLOC, CAPTURE, COPY_KIND, Calls
 from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray
 from cctrace.trace.schema import COPY_KINDS
 
@@ -22,6 +23,8 @@ MAX_CLASSES: Final = 48
 MAX_STREAM: Final = 62
 """Streams told apart; programs that use more are alike in the rest."""
 NO_BATCH: Final = -1
+BLOCK_CALLS: Final = 1 << 20
+"""Calls that are counted together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,25 +47,71 @@ class Structure:
 
 def step_of(calls: Calls, start_ns: IntArray, end_ns: IntArray) -> IntArray:
     """Index of the step in which each call begins, −1 outside; steps are sorted and do not overlap."""
-    step = np.full(len(calls), -1, np.int64)
-    rows, of_row = rows_within(calls, start_ns, end_ns)
-    step[rows] = of_row
+    step = np.empty(len(calls), np.int32)
+    # Before, between and behind the steps lie stretches that are none.
+    numbers = np.full(2 * len(start_ns) + 1, -1, np.int32)
+    numbers[1::2] = np.arange(len(start_ns))
+    for rows, first, last in _stretches(calls, start_ns, end_ns):
+        edges = np.stack((first, last), axis=1).reshape(-1)
+        lengths = np.diff(edges, prepend=0, append=rows.stop - rows.start)
+        step[rows] = np.repeat(numbers, lengths)
     return step
 
 
 def rows_within(calls: Calls, start_ns: IntArray, end_ns: IntArray) -> tuple[IntArray, IntArray]:
     """Positions of the calls that begin within steps, and the step of each; order of the calls is kept."""
-    numbers = np.arange(len(start_ns))
-    found: list[IntArray] = [np.zeros(0, np.int64)]
-    steps: list[IntArray] = [np.zeros(0, np.int64)]
+    stretches = list(_stretches(calls, start_ns, end_ns))
+    count = sum(int((last - first).sum()) for _, first, last in stretches)
+    found, steps = np.empty(count, np.int32), np.empty(count, np.int32)
+    numbers = np.arange(len(start_ns), dtype=np.int32)
+    end = 0
+    for rows, first, last in stretches:
+        length = last - first
+        begin, end = end, end + int(length.sum())
+        # A call's place among all calls, less its place among those that are found, is one per step.
+        ahead = (rows.start + first - (np.cumsum(length) - length)).astype(np.int32)
+        np.add(np.repeat(ahead, length), np.arange(end - begin, dtype=np.int32), out=found[begin:end])
+        steps[begin:end] = np.repeat(numbers, length)
+    return found, steps
+
+
+def _stretches(
+    calls: Calls, start_ns: IntArray, end_ns: IntArray
+) -> Iterator[tuple[slice, IntArray, IntArray]]:
+    """For each thread its calls, and the stretch [first, last) of them that begins within each step.
+
+    Calls of a thread are sorted, so a step is a stretch of them: cheaper than a search for every call.
+    """
     for _, _, rows in calls.threads:
-        # Calls of a thread are sorted, so a step is a stretch of them: cheaper than a search for every call.
         first = np.searchsorted(calls.start_ns[rows], start_ns)
-        length = np.maximum(np.searchsorted(calls.start_ns[rows], end_ns), first) - first
-        before = np.cumsum(length) - length
-        found.append(np.repeat(first - before + rows.start, length) + np.arange(int(length.sum())))
-        steps.append(np.repeat(numbers, length))
-    return np.concatenate(found), np.concatenate(steps)
+        yield rows, first, np.maximum(np.searchsorted(calls.start_ns[rows], end_ns), first)
+
+
+def per_step(step: IntArray, values: IntArray | BoolArray, steps: int) -> IntArray:
+    """The sum of the values of each step.
+
+    Args:
+        step: step of each value, −1 for those of none; neighbours mostly have the same.
+        values: integers, or True for 1.
+        steps: number of steps.
+    """
+    if not len(step):
+        return np.zeros(steps, np.int64)
+    begins = np.concatenate(([0], np.flatnonzero(step[1:] != step[:-1]) + 1))
+    of_step = step[begins]
+    sums = np.add.reduceat(values, begins, dtype=np.int64)
+    inside = of_step >= 0
+    total = np.zeros(steps, np.int64)
+    np.add.at(total, of_step[inside], sums[inside])
+    return total
+
+
+def set_up_steps(calls: Calls, step: IntArray, steps: int) -> tuple[BoolArray, BoolArray]:
+    """Which steps hold an allocation, and which a graph capture: (allocates, captures)."""
+    allocates, captures = (
+        per_step(step, calls.each(calls.forms.kind == kind), steps) > 0 for kind in (ALLOC, CAPTURE)
+    )
+    return allocates, captures
 
 
 def structure_of(calls: Calls, step: IntArray, steps: int) -> Structure:
@@ -84,15 +133,24 @@ def structure_of(calls: Calls, step: IntArray, steps: int) -> Structure:
 def _counts(calls: Calls, step: IntArray, steps: int) -> IntArray:
     """Calls per step (rows) and per operation, direction and stream (columns)."""
     directions = len(COPY_KINDS) + 1
-    operation = (calls.operation.astype(np.int32) + 1) * directions + calls.copy_kind + 1
-    key = operation * (MAX_STREAM + 1) + np.minimum(calls.stream + 1, MAX_STREAM)
+    forms = calls.forms
+    operation = (forms.operation.astype(np.int32) + 1) * directions + forms.copy_kind + 1
+    key = operation * (MAX_STREAM + 1) + np.minimum(forms.stream + 1, MAX_STREAM)
     used = (step >= 0) & ~calls.is_operation("query")
-    if not used.all():
-        key, step = key[used], step[used]
-    occurs = np.bincount(key) > 0
-    columns = max(int(occurs.sum()), 1)
-    column = (np.cumsum(occurs) - 1)[key]
-    return np.bincount(step * columns + column, minlength=steps * columns).reshape(steps, columns)
+    occurs = np.flatnonzero(np.bincount(calls.form[used], minlength=len(forms)))
+    keys, column = np.unique(key[occurs], return_inverse=True)
+    column_of_form = np.zeros(len(forms), np.int64)
+    column_of_form[occurs] = column.reshape(-1)
+    columns = max(len(keys), 1)
+    counts = np.zeros((steps, columns), np.int64)
+    for begin in range(0, len(calls), BLOCK_CALLS):
+        block = np.flatnonzero(used[begin : begin + BLOCK_CALLS]) + begin
+        if len(block):
+            first, last = int(step[block].min()), int(step[block].max()) + 1
+            cell = (step[block] - first) * np.int64(columns) + column_of_form[calls.form[block]]
+            found = np.bincount(cell, minlength=(last - first) * columns)
+            counts[first:last] += found.reshape(-1, columns)
+    return counts
 
 
 def _clusters(counts: IntArray) -> tuple[IntArray, list[IntArray]]:
@@ -132,11 +190,13 @@ def _alike(patterns: IntArray, representative: IntArray) -> FloatArray:
 
 
 def _batch(calls: Calls, step: IntArray, steps: int) -> tuple[IntArray, str]:
-    read_back = (step >= 0) & calls.is_copy & (calls.copy_kind == COPY_KIND["d2h"])
-    size = np.bincount(step[read_back], weights=np.maximum(calls.bytes[read_back], 0), minlength=steps)
+    forms = calls.forms
+    read_back = np.flatnonzero(calls.each(forms.is_copy & (forms.copy_kind == COPY_KIND["d2h"])))
+    size = per_step(step[read_back], np.maximum(forms.bytes, 0)[calls.form[read_back]], steps)
     if (size > 0).any():
         return np.where(size > 0, np.log2(np.maximum(size, 1)).astype(np.int64), NO_BATCH), "read-back"
-    graphs = (step >= 0) & calls.is_work & (calls.operation == OPERATION["graph"])
-    only_one: BoolArray = np.bincount(step[graphs], minlength=steps) == 1
-    number = np.bincount(step[graphs], weights=calls.graph_id[graphs], minlength=steps).astype(np.int64)
+    graphs = calls.each(forms.submits("graph"))
+    only_one: BoolArray = per_step(step, graphs, steps) == 1
+    graphs = np.flatnonzero(graphs)
+    number = per_step(step[graphs], forms.graph_id[calls.form[graphs]], steps)
     return np.where(only_one, number, NO_BATCH), "graph" if only_one.any() else ""

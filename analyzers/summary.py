@@ -93,7 +93,7 @@ class Summary(Result):
 def summarize(recording: Recording) -> Summary:
     """The summary of a recording."""
     found = processes_of(recording)
-    working = [process for process in found if process.calls.is_work.any() or len(process.marks)]
+    working = [process for process in found if process.calls.work_count or len(process.marks)]
     summaries = [_process(process, recording) for process in working]
     summaries.sort(key=lambda one: (one.steps is None, -one.work_submissions))
     return Summary(
@@ -111,7 +111,7 @@ def _process(process: Process, recording: Recording) -> ProcessSummary:
     return ProcessSummary(
         pid=process.pid,
         name=process.name,
-        work_submissions=int(process.calls.is_work.sum()),
+        work_submissions=process.calls.work_count,
         start_up=start_up_of(process.calls, steps, process.image_start_ns),
         steps=None if isinstance(steps, NoSteps) else _steps(process, steps, recording),
         no_steps_because=steps.reason if isinstance(steps, NoSteps) else None,

@@ -13,6 +13,7 @@ import numpy as np
 
 from cctrace.analyzers.calls import Calls
 from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray
+from cctrace.trace.schema import WORK_OPERATIONS
 
 COPY_OVER_LAUNCH: Final = 2.0
 """Own cost of an asynchronous copy over that of a kernel launch: 4.3–9.5 µs against 4–5 µs on an H200."""
@@ -38,12 +39,14 @@ def waited_in_effect(calls: Calls) -> BoolArray:
     Args:
         calls: calls of one process.
     """
-    copies = calls.is_copy
-    launches = calls.is_work & ~copies
-    launch_ns = float(np.median(calls.duration_ns[launches])) if launches.any() else float(DEFAULT_LAUNCH_NS)
-    limit_ns = copy_limit_ns(calls.bytes, launch_ns)
-    slow_copy = copies & (calls.blocking | (calls.duration_ns > limit_ns))
-    waited: BoolArray = calls.is_blocking_wait | slow_copy
+    forms = calls.forms
+    launches = calls.duration_ns[calls.each(forms.submits(*WORK_OPERATIONS) & ~forms.is_copy)]
+    launch_ns = float(np.median(launches)) if len(launches) else float(DEFAULT_LAUNCH_NS)
+    copies = np.flatnonzero(calls.is_copy)
+    form = calls.form[copies]
+    slow = forms.blocking[form] | (calls.duration_ns[copies] > copy_limit_ns(forms.bytes, launch_ns)[form])
+    waited = calls.is_blocking_wait
+    waited[copies[slow]] = True
     return waited
 
 

@@ -98,7 +98,8 @@ def _nvlink_unknown(off: Arm, on: Arm, kind: str) -> str | None:
 def _kernels(arms: Iterable[Arm]) -> Iterable[str]:
     for arm in arms:
         calls = arm.process.calls
-        yield from (calls.symbols[code] for code in set(calls.symbol[calls.symbol >= 0].tolist()))
+        found = calls.forms.symbol[calls.occurs]
+        yield from (calls.symbols[code] for code in set(found[found >= 0].tolist()))
 
 
 def _several_gpus(arm: Arm) -> bool:
@@ -106,7 +107,7 @@ def _several_gpus(arm: Arm) -> bool:
     if arm.other_processes:
         return True
     calls, acceptance = arm.process.calls, arm.recording.metadata.acceptance
-    if (calls.copy_kind == COPY_KIND["p2p"]).any():
+    if (calls.forms.copy_kind[calls.occurs] == COPY_KIND["p2p"]).any():
         return True
     sizes = (
         acceptance.parallelism.tp,

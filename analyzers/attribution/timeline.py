@@ -184,7 +184,7 @@ def timeline_of(arm: Arm, rows: HostRows, chosen: IntArray, base_ns: int) -> Tim
     calls, ref, correlation = calls.pick(own), rows.ref[own], rows.correlation[own]
     numbers = _threads(np.concatenate((calls.tid, rows.hand_overs.tid)), arm.steps.submitting_tid)
     start = in_microseconds(calls.start_ns, base_ns)
-    category, stream = category_of(calls), calls.stream.astype(np.int64)
+    category, stream = category_of(calls).astype(np.int64), calls.stream.astype(np.int64)
     thread = _numbered(calls.tid, numbers)
     timeline = Timeline(
         thread=thread,

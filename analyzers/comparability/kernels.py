@@ -12,6 +12,7 @@ import numpy as np
 
 from cctrace.analyzers.attribution.result import Comparability
 from cctrace.analyzers.calls import CAPTURE, SUBMIT
+from cctrace.analyzers.columns import IntArray
 from cctrace.analyzers.comparability.rules import INFORMS, WARNS
 from cctrace.analyzers.loading import Recording
 from cctrace.analyzers.results import Result, value
@@ -66,10 +67,16 @@ def _in_all(name: str, runs: Sequence[AbstractSet[str]]) -> bool:
 
 def kernel_symbols(recording: Recording) -> set[str]:
     """Symbols of the kernels that a recording launches often, or records into graphs."""
-    calls = recording.calls
-    kernels = calls.is_operation("kernel") & (calls.symbol >= 0)
-    launches = np.bincount(calls.symbol[kernels & (calls.kind == SUBMIT)], minlength=len(calls.symbols))
-    captured = np.bincount(calls.symbol[kernels & (calls.kind == CAPTURE)], minlength=len(calls.symbols))
+    calls, forms = recording.calls, recording.calls.forms
+    kernels = forms.is_operation("kernel") & (forms.symbol >= 0)
+
+    def of_kind(kind: int) -> IntArray:
+        counts = np.zeros(len(calls.symbols), np.int64)
+        chosen = kernels & (forms.kind == kind)
+        np.add.at(counts, forms.symbol[chosen], calls.count_of_forms[chosen])
+        return counts
+
+    launches, captured = of_kind(SUBMIT), of_kind(CAPTURE)
     least = max(MIN_LAUNCHES, MIN_LAUNCH_SHARE * float(launches.sum()))
     numbers = np.flatnonzero((launches >= least) | (captured > 0)).tolist()
     return {calls.symbols[number] for number in numbers if not calls.symbols[number].startswith("cuLaunch")}

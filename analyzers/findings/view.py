@@ -110,7 +110,7 @@ def observe(trace: Trace, recording: Recording | None = None) -> Observation:
         recording: its rows, if they have been loaded already.
     """
     recording = recording or load(trace)
-    working = [process for process in processes_of(recording) if process.calls.is_work.any()]
+    working = [process for process in processes_of(recording) if process.calls.work_count]
     found = [(process, find_steps(process.calls, process.marks)) for process in working]
     if not found:
         return Observation(trace, recording, None, None, "no process handed work to the GPU", 0)
@@ -218,9 +218,8 @@ class StepView:
             return None
         return account_of(self.off.scope, self.scope)
 
-    @cached_property
     def with_hiccups(self) -> Scope:
-        """All steady steps of the class, and those that a slow call made long."""
+        """All steady steps of the class, and those that a slow call made long: nearly all calls of a run."""
         chosen = (self.steps.class_of == self.number) & np.isin(self.steps.exclusion, (STEADY, HICCUP))
         return scope_of_steps(self.process.calls, self.steps, np.flatnonzero(chosen))
 

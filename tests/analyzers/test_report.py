@@ -23,7 +23,7 @@ def add_up(one: Breakdown) -> None:
     shares = [getattr(one.shares, cause) for cause in CAUSES]
     rest = one.residual
     total = sum(share.share_us for share in shares if share) + rest.total_us
-    assert one.on_step_us - one.off_step_us == pytest.approx(one.delta_us)
+    assert one.on_step_us - one.off_step_us == pytest.approx(one.delta_us, abs=1e-6)
     assert total == pytest.approx(one.delta_us)
     parts = rest.host_us + rest.gpu_us + rest.schedule_mix_us + rest.model_error_us
     assert parts == pytest.approx(rest.total_us)

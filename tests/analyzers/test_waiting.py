@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from trace_builder import Load, build
@@ -32,12 +34,13 @@ def test_copies_that_drain_a_decode_step_are_beyond_the_limit(size: int, call_us
 
 def test_synchronizations_and_blocking_copies_always_wait() -> None:
     calls = calls_from(build(Load(steps=3)).table)
-    by_contract = calls.is_copy & (calls.copy_kind == 1)
-    blocking = calls.pick(slice(None))
-    blocking.blocking[by_contract] = True
+    to_host = calls.forms.is_copy & (calls.forms.copy_kind == 1)
+    blocking = replace(calls, forms=replace(calls.forms, blocking=to_host))
+    by_contract = blocking.blocking
 
     waited = waited_in_effect(blocking)
 
+    assert by_contract.sum() == 3
     assert waited[by_contract].all()
     assert waited[blocking.is_blocking_wait].all()
     assert not waited[blocking.is_operation("kernel", "memset", "event-record")].any()

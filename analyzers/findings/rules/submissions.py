@@ -89,7 +89,7 @@ def _rare_stalls(view: StepView) -> Seen | CannotTell | None:
         f"launches stood still for {time_text(worst_us)} at most, in {percent(steps)} of the steps; "
         f"in the mean {time_text(stall_us)} a step"
     )
-    scope = view.with_hiccups
+    scope = view.with_hiccups()
     found = [evidence(view, _stalled(scope), text, scope)]
     if view.seen.rotations:
         rotated = f"{plural(view.seen.rotations, 'key rotation')} happened in the recording"
@@ -99,7 +99,7 @@ def _rare_stalls(view: StepView) -> Seen | CannotTell | None:
 
 def _stalls(view: StepView) -> tuple[float, float, float]:
     """Of launches that stand still: µs per step, part of the steps, longest in µs."""
-    scope = view.with_hiccups
+    scope = view.with_hiccups()
     rows = _stalled(scope)
     duration = scope.calls.duration_ns[rows]
     if not len(rows):
