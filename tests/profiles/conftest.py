@@ -1,8 +1,11 @@
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from cctrace.cli import main
 

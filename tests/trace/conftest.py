@@ -1,9 +1,12 @@
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from cctrace.trace import SCHEMA, Metadata, TraceWriter
 from cctrace.trace.columns import cast_column
