@@ -28,15 +28,20 @@ def any_library() -> Path:
     pytest.skip("libm is not mapped")
 
 
-@pytest.fixture
-def environment(any_library: Path) -> dict[str, str]:
-    """A clean environment in which `any_library` stands for the collector."""
+def clean_environment(any_library: Path) -> dict[str, str]:
+    """An environment in which `any_library` stands for the collector."""
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("CCTRACE_", "LD_PRELOAD"))
     }
     for name in ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"):
         kept.pop(name, None)
     return {**kept, "CCTRACE_LIBRARY": str(any_library)}
+
+
+@pytest.fixture
+def environment(any_library: Path) -> dict[str, str]:
+    """A clean environment of a test's own."""
+    return clean_environment(any_library)
 
 
 class Cctrace:
@@ -120,6 +125,16 @@ def cctrace(tmp_path: Path, environment: dict[str, str]) -> Iterator[Cctrace]:
     for path in tmp_path.glob("*.pid"):  # fake programs that outlived their recorder
         with contextlib.suppress(ProcessLookupError, ValueError):
             os.kill(int(path.read_text()), signal.SIGKILL)
+
+
+@pytest.fixture(scope="session")
+def failed(tmp_path_factory: pytest.TempPathFactory, any_library: Path) -> Path:
+    """The spool of a recording of 12 calls whose trace could not be written."""
+    runner = Cctrace(tmp_path_factory.mktemp("failed"), clean_environment(any_library))
+    script = f"echo x > t.parquet; exec {sys.executable} {FAKE_PROGRAM} --calls 12"
+    runner.run("record", "-o", "t.parquet", "--", "sh", "-c", script)
+    (spool,) = runner.spools()
+    return spool
 
 
 @dataclass(frozen=True)

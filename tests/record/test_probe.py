@@ -35,7 +35,7 @@ def nvmlInit():
 """
 _CRASH = "    os.kill(os.getpid(), signal.SIGSEGV)\n"
 _HANG = "    time.sleep(1000)\n"
-_LATE = "    time.sleep(2.5)\n"
+_LATE = "    time.sleep(1.5)\n"
 
 
 @pytest.fixture
@@ -137,6 +137,7 @@ def test_bindings_that_fail_in_their_own_ways(cctrace, nvml, failure: str) -> No
 
 def test_nvml_that_hangs_does_not_hold_the_command_up(cctrace, nvml, eventually) -> None:
     nvml(_ANSWERS + _INIT + _HANG)
+    cctrace.set_limit("cctrace.collectors.environment.isolated", "START_LIMIT_S", 1.0)
     begin = time.monotonic()
     done = cctrace.record(program=("--exit", "7"))
     assert done.returncode == 7, done.stderr
@@ -148,8 +149,8 @@ def test_nvml_that_hangs_does_not_hold_the_command_up(cctrace, nvml, eventually)
 
 def test_an_answer_that_comes_late_still_counts(cctrace, nvml) -> None:
     nvml(_ANSWERS + _INIT + _LATE)
-    cctrace.set_limit("cctrace.collectors.environment.isolated", "START_LIMIT_S", 1.0)
-    done = cctrace.record(program=("--serve", "4"))
+    cctrace.set_limit("cctrace.collectors.environment.isolated", "START_LIMIT_S", 0.5)
+    done = cctrace.record(program=("--serve", "3"))
     assert "at the start is not known" in done.stderr
     assert done.returncode == 0, done.stderr
     metadata = open_trace(cctrace.trace).metadata

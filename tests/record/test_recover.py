@@ -1,22 +1,20 @@
 import json
 import os
-import sys
+import shutil
 from pathlib import Path
 
 import pytest
 
 from cctrace.trace.reader import open_trace
 
-FAKE_PROGRAM = Path(__file__).with_name("fake_program.py")
-
 
 @pytest.fixture
-def spool(cctrace) -> Path:
-    """The spool of a recording whose trace could not be written."""
-    script = f"echo x > t.parquet; exec {sys.executable} {FAKE_PROGRAM} --calls 12"
-    cctrace.run("record", "-o", "t.parquet", "--", "sh", "-c", script)
-    cctrace.trace.unlink()
-    (folder,) = cctrace.spools()
+def spool(cctrace, failed: Path) -> Path:
+    """The spool of a recording whose trace could not be written, in this test's folder."""
+    folder = Path(shutil.copytree(failed, cctrace.folder / failed.name))
+    for name in ("recorder.json", "recording.json"):
+        text = (folder / name).read_text().replace(str(failed.parent), str(cctrace.folder))
+        (folder / name).write_text(text)
     return folder
 
 
@@ -42,14 +40,16 @@ def test_keep(cctrace, spool: Path) -> None:
 
 @pytest.mark.parametrize("name", ["recording.json", "recorder.json"])
 @pytest.mark.parametrize("content", [None, "", "{", "[]", '{"format_version": 1, "recording": 7}'])
-def test_damaged_documents_do_not_cost_the_rows(cctrace, spool: Path, name: str, content: str | None) -> None:
+def test_damaged_documents_do_not_cost_the_rows(
+    in_process, spool: Path, name: str, content: str | None
+) -> None:
     if content is None:
         (spool / name).unlink()
     else:
         (spool / name).write_text(content)
-    done = cctrace.run("recover", str(spool), "-o", "saved.parquet")
+    done = in_process("recover", str(spool), "-o", "saved.parquet")
     assert done.returncode == 0, done.stderr
-    assert open_trace(cctrace.folder / "saved.parquet").num_rows == 12
+    assert open_trace(spool.parent / "saved.parquet").num_rows == 12
 
 
 def test_a_folder_that_does_not_name_its_trace(cctrace, spool: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_folder_that_does_not_name_its_trace(cctrace, spool: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["missing", "empty", "file", "foreign"])
-def test_what_is_no_spool_folder(cctrace, kind: str) -> None:
+def test_what_is_no_spool_folder(cctrace, in_process, kind: str) -> None:
     folder = cctrace.folder / "x"
     if kind == "file":
         folder.write_text("")
@@ -68,7 +68,7 @@ def test_what_is_no_spool_folder(cctrace, kind: str) -> None:
         folder.mkdir()
     if kind == "foreign":
         (folder / "data.csv").write_text("1,2\n")
-    done = cctrace.run("recover", str(folder), "-o", "t.parquet")
+    done = in_process("recover", str(folder), "-o", "t.parquet")
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1, done.stderr
     assert folder.exists() is (kind != "missing")
