@@ -158,6 +158,7 @@ def _compare(
     first: Path, second: Path, output: Path | None, *, as_json: bool, pointless: Sequence[str]
 ) -> None:
     import json  # noqa: PLC0415
+    from shlex import quote  # noqa: PLC0415
 
     from cctrace.analyzers.calibration import compare as side_by_side  # noqa: PLC0415
     from cctrace.errors import UnusableInputError  # noqa: PLC0415
@@ -177,7 +178,7 @@ def _compare(
                 f"-o {output}: both were measured with CC {on.profile.cc}, so what differs is no toll"
             )
         write_profile(tolls(on, off, output.stem), output)
-        say(f"wrote {output}: `cctrace record --emulate {output} -- …` charges these tolls")
+        say(f"wrote {output}: `cctrace record --emulate {quote(str(output))} -- …` charges these tolls")
     if as_json:
         _print(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
         return

@@ -82,7 +82,7 @@ def apply(change: Override, charges: dict[str, Charge]) -> None:
     """Puts an override into what is charged.
 
     Raises:
-        UnusableInputError: there is no table that could be scaled.
+        UnusableInputError: there is no table that could be scaled, or it would cost too much.
     """
     if change.key == TOLL_KEY:
         charges.update(dict.fromkeys(TOLL_MEANS, change.value))
@@ -93,7 +93,12 @@ def apply(change: Override, charges: dict[str, Charge]) -> None:
         if not tables:
             raise UnusableInputError(f"--emulate-set {change.text!r}: the profile has no table to scale")
         for key, table in tables.items():
-            charges[key] = Table(table.bytes, tuple(us * change.value for us in table.us))
+            scaled = tuple(us * change.value for us in table.us)
+            if max(scaled) > MAX_US:
+                raise UnusableInputError(
+                    f"--emulate-set {change.text!r}: {key} would cost more than {MAX_US:g} µs"
+                )
+            charges[key] = Table(table.bytes, scaled)
     else:
         charges[change.key] = change.value
 

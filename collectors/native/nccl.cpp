@@ -8,6 +8,7 @@
 
 #include "driver.h"
 #include "nccl_around.h"
+#include "shared.h"
 
 namespace cctrace {
 namespace nccl {
@@ -36,8 +37,11 @@ struct Library {
   CountRanks count_ranks;
 };
 
+struct Growth {
+  std::mutex mutex;
+};
+
 // Guarded while it grows; a wrapper that exists has its library already.
-std::mutex g_mutex;
 Library g_libraries[kMaxLibraries];
 
 template <int kRow, int kLibrary, class F>
@@ -123,7 +127,7 @@ bool is_ours(int row, const void* function) {
 void* wrap(const char* symbol, void* real) {
   const int row = row_of(symbol);
   if (row < 0 || !real || is_ours(row, real)) return real;
-  std::lock_guard<std::mutex> lock(g_mutex);
+  std::lock_guard<std::mutex> lock(shared<Growth>().mutex);
   const int library = library_of(real);
   if (library < 0) return real;
   const Wrapper& wrapper = kWrappers[row][library];

@@ -4,6 +4,8 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "shared.h"
+
 namespace cctrace {
 namespace nccl {
 namespace {
@@ -12,12 +14,6 @@ struct Known {
   std::mutex mutex;
   std::unordered_map<const Communicator*, Membership> all;
 };
-
-// Leaked: calls come until the very end of the process.
-Known& known() {
-  static auto* k = new Known;
-  return *k;
-}
 
 std::atomic<uint32_t> g_most{0};
 
@@ -31,8 +27,9 @@ uint32_t ask(const Communicator* communicator, CountRanks count) {
 }  // namespace
 
 Membership next_call(const Communicator* communicator, CountRanks count) {
-  std::lock_guard<std::mutex> lock(known().mutex);
-  Membership& entry = known().all.emplace(communicator, Membership{0, 0}).first->second;
+  Known& known = shared<Known>();
+  std::lock_guard<std::mutex> lock(known.mutex);
+  Membership& entry = known.all.emplace(communicator, Membership{0, 0}).first->second;
   if (!entry.ranks) entry.ranks = ask(communicator, count);
   if (entry.ranks > g_most.load(std::memory_order_relaxed)) g_most.store(entry.ranks);
   const Membership now = entry;
@@ -41,8 +38,9 @@ Membership next_call(const Communicator* communicator, CountRanks count) {
 }
 
 void forget(const Communicator* communicator) {
-  std::lock_guard<std::mutex> lock(known().mutex);
-  known().all.erase(communicator);
+  Known& known = shared<Known>();
+  std::lock_guard<std::mutex> lock(known.mutex);
+  known.all.erase(communicator);
 }
 
 uint32_t most_ranks() { return g_most.load(std::memory_order_relaxed); }

@@ -15,6 +15,7 @@
 
 #include "driver.h"
 #include "nccl.h"
+#include "shared.h"
 
 namespace cctrace {
 namespace nccl {
@@ -56,8 +57,6 @@ struct Tables {
 struct Loaded {
   unsigned long long added = 0, removed = 0;
 };
-
-std::mutex g_mutex;
 
 // How many objects were ever loaded and unloaded.
 Loaded loaded() {
@@ -151,6 +150,8 @@ void find_imports(Object& object) {
 }
 
 struct Search {
+  std::mutex mutex;
+  Loaded seen;
   std::set<std::pair<uintptr_t, const void*>> done;
   std::vector<Object> importers;
 };
@@ -230,16 +231,15 @@ void follow(const Object& object, const Import& import, const Hold& hold) {
 }  // namespace
 
 void follow_imports() {
-  static Loaded seen;
-  static auto& search = *new Search;
+  Search& search = shared<Search>();
   // Another thread is at it.
-  std::unique_lock<std::mutex> lock(g_mutex, std::try_to_lock);
+  std::unique_lock<std::mutex> lock(search.mutex, std::try_to_lock);
   if (!lock) return;
   const Loaded now = loaded();
-  if (now.added == seen.added && now.removed == seen.removed) return;
+  if (now.added == search.seen.added && now.removed == search.seen.removed) return;
   // Places of what was unloaded may be taken by something else.
-  if (now.removed != seen.removed) search.done.clear();
-  seen = now;
+  if (now.removed != search.seen.removed) search.done.clear();
+  search.seen = now;
   dl_iterate_phdr(search_object, &search);
   for (const Object& object : search.importers) {
     const Hold hold(object);

@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 
-#include <atomic>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "clock.h"
 #include "record.h"
 #include "recorder.h"
+#include "shared.h"
 
 namespace cctrace {
 namespace nvtx {
@@ -91,17 +91,6 @@ struct Domains {
   std::mutex mutex;
   std::unordered_map<std::string, Domain*> by_name;
 };
-
-// Used until the process ends: never destroyed. A forked child gets fresh ones, since another thread of the
-// parent may have held a mutex.
-template <class T>
-T& shared() {
-  static std::atomic<T*> it{[] {
-    pthread_atfork(nullptr, nullptr, [] { it = new T; });
-    return new T;
-  }()};
-  return *it;
-}
 
 }  // namespace
 

@@ -146,6 +146,7 @@ def test_a_table_reads_again_as_it_was_written(nodes: list[tuple[int, float]]) -
         ("h100-tdx", ("nvlink.collective_factor=2",), "nvlink is not among .*launch,pcie,overlap,nvlink"),
         ("b200-tdx", ("nvlink.collective_factor=0.5",), "from 1 to 100"),
         ("b200-tdx", ("pcie.scale=-1",), "from 0 to 100"),
+        ("b200-tdx", ("pcie.d2h_us=1:2e6", "pcie.scale=60"), "d2h_us would cost more than 1e\\+08 µs"),
         ("b200-tdx", ("overlap.pinned_copies_block=0.5",), "a rule, give 0 or 1"),
         ("b200-tdx", ("pcie.h2d_us=5",), "give a table"),
         ("b200-tdx", ("pcie.h2d_us=64:4/128",), "give a table"),
