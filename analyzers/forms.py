@@ -6,8 +6,7 @@ different ones: *forms*. What a form is stands in a table once; a row holds the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -66,7 +65,7 @@ def packed(batches: Iterable[pa.RecordBatch], names: Sequence[str], most: int) -
     start, duration, form = (np.empty(most, kind) for kind in (np.int64, np.int32, np.int32))
     forms: list[pa.RecordBatch] = []
     rows = count = 0
-    for batch in _read_ahead(batches):
+    for batch in batches:
         columns = [name for name in names if name in batch.schema.names]
         number, examples = numbered([batch.column(name) for name in columns])
         place = slice(rows, rows + batch.num_rows)
@@ -78,16 +77,6 @@ def packed(batches: Iterable[pa.RecordBatch], names: Sequence[str], most: int) -
         forms.append(batch.select(columns).take(pa.array(examples)))
         rows, count = place.stop, count + len(examples)
     return _of_few_forms(start[:rows], duration[:rows], form[:rows], forms)
-
-
-def _read_ahead(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches; the next one is read while the caller works on one."""
-    source = iter(batches)
-    with ThreadPoolExecutor(1) as reader:
-        coming = reader.submit(next, source, None)
-        while (batch := coming.result()) is not None:
-            coming = reader.submit(next, source, None)
-            yield batch
 
 
 def _of_few_forms(

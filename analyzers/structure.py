@@ -109,9 +109,17 @@ def per_step(step: IntArray, values: IntArray | BoolArray, steps: int) -> IntArr
 def set_up_steps(calls: Calls, step: IntArray, steps: int) -> tuple[BoolArray, BoolArray]:
     """Which steps hold an allocation, and which a graph capture: (allocates, captures)."""
     allocates, captures = (
-        per_step(step, calls.each(calls.forms.kind == kind), steps) > 0 for kind in (ALLOC, CAPTURE)
+        _steps_with(calls, step, steps, calls.forms.kind == kind) for kind in (ALLOC, CAPTURE)
     )
     return allocates, captures
+
+
+def _steps_with(calls: Calls, step: IntArray, steps: int, wanted: BoolArray) -> BoolArray:
+    """Which steps hold a call of a wanted form."""
+    found = step[np.flatnonzero(calls.each(wanted))]
+    holds = np.zeros(steps, np.bool_)
+    holds[found[found >= 0]] = True
+    return holds
 
 
 def structure_of(calls: Calls, step: IntArray, steps: int) -> Structure:
