@@ -113,11 +113,12 @@ def test_diff_finds_the_emulated_toll(commands: Commands) -> None:
     tolls = ("--emulate-set", "kernel_us=200", "--emulate-set", "graph_us=300")
     commands.record("on.parquet", "--emulate", "b200-tdx:launch", *tolls)
     result = commands.json("diff", str(commands.folder / "on.parquet"), str(commands.folder / "off.parquet"))
-    found = {row["category"]: row["toll_us"] for row in result["account"]["tolls"]}
+    found = {row["category"]: row["toll_us"] for row in result["calls"]["account"]["tolls"]}
     assert found["kernel"] == pytest.approx(200, rel=0.05)
     assert found["graph"] == pytest.approx(300, rel=0.05)
-    assert result["on"]["provenance"]["emulated"]
-    assert not result["off"]["provenance"]["emulated"]
+    assert result["labels"] == ["emulated"]
+    assert result["calls"]["on"]["provenance"]["emulated"]
+    assert not result["calls"]["off"]["provenance"]["emulated"]
 
 
 def test_a_cupti_recording_is_marked_distorted(commands: Commands) -> None:
@@ -143,7 +144,7 @@ def test_tolls_are_found_where_cupti_was_refused(commands: Commands) -> None:
     tolls = ("--emulate", "b200-tdx:launch", "--emulate-set", "kernel_us=200")
     commands.record("on.parquet", "--gpu", "nodes", *tolls, MOCK_CUPTI="cc41")
     result = commands.json("diff", str(commands.folder / "on.parquet"), str(commands.folder / "off.parquet"))
-    found = {row["category"]: row["toll_us"] for row in result["account"]["tolls"]}
+    found = {row["category"]: row["toll_us"] for row in result["calls"]["account"]["tolls"]}
     assert found["kernel"] == pytest.approx(200, rel=0.05)
 
 
