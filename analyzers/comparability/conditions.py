@@ -9,6 +9,7 @@ from cctrace.analyzers.attribution.result import Comparability
 from cctrace.analyzers.comparability.outline import Outline
 from cctrace.analyzers.comparability.rules import FORBIDS, INFORMS, WARNS
 from cctrace.analyzers.sentences import percent, time_text
+from cctrace.trace import Emulation
 
 MAX_LOST_SHARE: Final = 0.001
 """Rows that may be missing: in replays of simulated traces a half percent of lost kernel rows moved shares by
@@ -60,10 +61,18 @@ def _cc_states(off: Sequence[Outline], on: Sequence[Outline]) -> Iterator[Compar
 def _modes(runs: Sequence[Outline]) -> set[str]:
     """CC states of an arm's runs; a run that does not say adds none."""
     modes = {
-        "emulated" if run.metadata.emulation is not None else run.metadata.acceptance.security.cc_mode
+        "emulated" if _is_charged(run.metadata.emulation) else run.metadata.acceptance.security.cc_mode
         for run in runs
     }
     return {mode for mode in modes if mode is not None}
+
+
+def _is_charged(emulation: Emulation | None) -> bool:
+    """Whether an emulation cost anything; with every cost zero the arm is what its machine is."""
+    if emulation is None:
+        return False
+    counts = [int(truth.get("count", 0)) for truth in (emulation.injected or {}).values()]
+    return not counts or any(counts)
 
 
 def _emulation(off: Sequence[Outline], on: Sequence[Outline]) -> Iterator[Comparability]:

@@ -179,6 +179,17 @@ def test_the_same_state_in_both_arms_is_not_about_cc(about: Metadata, word: str)
     assert f"CC is {word}" in found.message
 
 
+def test_an_emulation_without_costs_is_no_emulation() -> None:
+    def charged(count: int) -> Metadata:
+        document = metadata("off", emulated=["launch"]).to_document()
+        document["emulation"]["injected"] = {"launch": {"count": count, "sum_ns": 12_250 * count}}
+        return Metadata.from_document(document)
+
+    assert item(compared(charged(0), charged(9)), "security.cc_mode", "both arms") is None
+    assert severity(compared(charged(9), charged(9)), "security.cc_mode", "both arms") == "warns"
+    assert severity(compared(OFF, charged(0)), "security.cc_mode", "both arms") == "warns"
+
+
 def test_emulation_is_said_and_twice_is_too_much() -> None:
     once = compared(OFF, metadata("off", emulated=["launch"]))
     twice = compared(OFF, metadata("on", emulated=["launch"]))
