@@ -19,8 +19,9 @@ from rich.console import Console
 from cctrace.analyzers.loading import load
 from cctrace.analyzers.report.runs import compared_runs
 from cctrace.analyzers.summary import summarize
-from cctrace.app.diff_view import show_diff
+from cctrace.app.attribution_view import opening_blocks, whole_blocks
 from cctrace.app.summary_view import show_summary
+from cctrace.app.terminal_report import show_blocks
 from cctrace.trace import open_trace
 
 DOCS: Final = Path(__file__).resolve().parent
@@ -59,7 +60,9 @@ def main() -> int:
     off = SAMPLES.relative_to(Path.cwd()) / "server-graph-overlap-off.parquet"
     vllm = SAMPLES.relative_to(Path.cwd()) / "vllm-8b-full-off.parquet"
     difference = compared_runs([off], [on])
-    picture("diff", f"cctrace diff {on.name} {off.name}", lambda out: show_diff(out, difference))
+    # What comes first: the README has room for one screen.
+    first = [*opening_blocks(difference), *whole_blocks(difference)]
+    picture("diff", f"cctrace diff {on.name} {off.name}", lambda out: show_blocks(out, first))
     summary = summarize(load(open_trace(vllm)))
     picture("summary", f"cctrace summary {vllm.name}", lambda out: show_summary(out, summary))
     return 0
