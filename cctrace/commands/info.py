@@ -200,11 +200,12 @@ def _emulation(metadata: Metadata) -> str | None:
 
 
 def _injected_facts(injected: Mapping[str, Mapping[str, int]]) -> list[tuple[str, str]]:
-    """Returns a line for each cause: calls, time together, mean."""
+    """Returns a line for each cause: calls (of nvlink transfers, which the GPU made longer), time, mean."""
     facts = []
     for cause, total in injected.items():
         count, sum_ns = total.get("count", 0), total.get("sum_ns", 0)
-        text = f"{count:,} calls, {sum_ns / 1e6:,.3f} ms" if count else "nothing"
+        what = ("transfer" if cause == "nvlink" else "call") + ("" if count == 1 else "s")
+        text = f"{count:,} {what}, {sum_ns / 1e6:,.3f} ms" if count else "nothing"
         if count:
             text += f", {sum_ns / count / 1e3:,.3f} µs each on average"
         if queued := total.get("queued_ns", 0):

@@ -168,7 +168,7 @@ int search_object(dl_phdr_info* info, size_t, void* out) {
   return 0;
 }
 
-// Keeps an object loaded for as long as it lives. Null if the object is gone already.
+// Keeps an object loaded for as long as it lives; false if the object is gone already.
 class Hold {
  public:
   explicit Hold(const Object& object)
@@ -243,9 +243,8 @@ void follow_imports() {
   dl_iterate_phdr(search_object, &search);
   for (const Object& object : search.importers) {
     const Hold hold(object);
-    for (const Import& import : object.imports) {
-      if (hold) follow(object, import, hold);
-    }
+    if (!hold) continue;
+    for (const Import& import : object.imports) follow(object, import, hold);
   }
   search.importers.clear();
 }

@@ -80,10 +80,12 @@ def test_what_was_injected_is_shown_per_cause(info) -> None:
         "launch": {"count": 48_210, "sum_ns": 590_572_500},
         "pcie": {"count": 4, "sum_ns": 40_000, "queued_ns": 1_500_000},
         "overlap": {"count": 0, "sum_ns": 0},
+        "nvlink": {"count": 2, "sum_ns": 8_000, "spun_ns": 1_000},
     }
     text = info({"emulation": {"profile": "b200-tdx", "causes": ["launch"], "injected": injected}})
     assert "48,210 calls, 590.572 ms, 12.250 µs each on average\n" in re.sub(r" +\n", "\n", text)
     assert "4 calls, 0.040 ms, 10.000 µs each on average; 1.500 ms more waiting" in text
+    assert "2 transfers, 0.008 ms, 4.000 µs each" in text
     assert "nothing" in next(line for line in text.splitlines() if line.strip().startswith("overlap"))
 
 
@@ -95,4 +97,4 @@ def test_traces_that_do_not_know_what_was_injected_say_nothing_of_it(info, emula
 def test_an_emulation_without_its_description_is_shown(info) -> None:
     text = info({"emulation": {"injected": {"launch": {"count": 1, "sum_ns": 5000}}}})
     assert "profile and values not known" in text
-    assert "1 calls, 0.005 ms" in text
+    assert "1 call, 0.005 ms" in text
