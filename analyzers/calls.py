@@ -111,8 +111,8 @@ class CallForms:
     @cached_property
     def thread(self) -> IntArray:
         """Number of the thread of each form, in order of (pid, tid)."""
-        threads = np.stack((self.pid, self.tid), axis=1).astype(np.int64)
-        _, number = np.unique(threads, axis=0, return_inverse=True)
+        threads = self.pid.astype(np.int64) * (1 << 32) + self.tid
+        _, number = np.unique(threads, return_inverse=True)
         return np.asarray(number.reshape(-1), np.int32)
 
 

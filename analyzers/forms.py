@@ -103,8 +103,9 @@ def looked_up(values: npt.NDArray[Any], numbers: npt.NDArray[Any]) -> npt.NDArra
 def counted(numbers: IntArray, kinds: int) -> IntArray:
     """How often each number from 0 to `kinds` − 1 occurs."""
     counts = np.zeros(kinds, np.int64)
-    for begin in range(0, len(numbers), BLOCK):
-        counts += np.bincount(numbers[begin : begin + BLOCK], minlength=kinds)
+    block = max(BLOCK, kinds)
+    for begin in range(0, len(numbers), block):
+        counts += np.bincount(numbers[begin : begin + block], minlength=kinds)
     return counts
 
 
@@ -145,9 +146,8 @@ def _codes(column: pa.Array) -> tuple[IntArray, int]:
         bounds = pc.min_max(column)
         low, high = bounds["min"].as_py(), bounds["max"].as_py()
         if high - low < _FEW and high < np.iinfo(column.type.to_pandas_dtype()).max:
-            return (
-                column.fill_null(high + 1) if column.null_count else column
-            ).to_numpy() - low, high - low + 2
+            filled = column.fill_null(high + 1).to_numpy()
+            return np.subtract(filled, low, dtype=np.int64), high - low + 2
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     indices, kinds = column.indices, len(column.dictionary)

@@ -11,6 +11,7 @@ import numpy as np
 from cctrace.analyzers.calls import Calls
 from cctrace.analyzers.categories import CATEGORIES, category_of
 from cctrace.analyzers.columns import BoolArray, IntArray
+from cctrace.analyzers.forms import counted
 from cctrace.analyzers.steps import Steps
 from cctrace.analyzers.structure import rows_within
 from cctrace.analyzers.waiting import waited_in_effect
@@ -58,7 +59,7 @@ class Scope:
     @cached_property
     def rows_of(self) -> dict[int, IntArray]:
         """Category number → positions of its calls, for the categories that occur."""
-        counts = np.bincount(self.category, minlength=len(CATEGORIES))
+        counts = counted(self.category, len(CATEGORIES))
         return {number: np.flatnonzero(self.category == number) for number in np.flatnonzero(counts).tolist()}
 
     def per_step(self, amount: float) -> float:

@@ -255,8 +255,9 @@ def _classes(
 ) -> tuple[IntArray, tuple[StepClass, ...]]:
     """Labels that name a phase are classes of their own; all else is told apart by structure and batch."""
     steps = len(structure.cluster)
-    texts = labels if labels is not None else np.full(steps, "", object)
-    words, label_of = np.unique(_frequent(texts.astype(str)), return_inverse=True)
+    words, label_of = np.array([""]), np.zeros(steps, np.int64)
+    if labels is not None:
+        words, label_of = np.unique(_frequent(labels.astype(str)), return_inverse=True)
     phases = [phase_of(str(word)) for word in words]
     labelled = np.array([phase != "unknown" for phase in phases], np.bool_)[label_of]
     cluster = np.where(labelled, 0, structure.cluster + 1)
