@@ -20,6 +20,7 @@ HOST_CODE_SHARE: Final = 0.05
 """Host code outside driver calls that differs by this part of the off arm's step is worth a warning: more
 than twice the noise floor, it can hide or feign what CC adds."""
 _CC_ON: Final = ("on", "devtools")
+_ORIGINS: Final = {"marks": "marked", "inferred": "inferred from the calls"}
 
 
 def headline_of(off: ArmResult, on: ArmResult, *, within_noise: bool) -> str:
@@ -58,7 +59,7 @@ def comparison_warnings(
     else:
         found += [*_noise_warning(off, on), *_host_code_warning(off, on)]
     if off.origin != on.origin:
-        found.append(f"steps come from {off.origin} in the off arm, but are {on.origin} in the on arm")
+        found.append(f"steps of the off arm are {_ORIGINS[off.origin]}, of the on arm {_ORIGINS[on.origin]}")
     found += [*_step_warnings("off", off), *_step_warnings("on", on)]
     off_gpu, on_gpu = off.gpu.busy_share is not None, on.gpu.busy_share is not None
     if off_gpu != on_gpu:

@@ -49,10 +49,12 @@ def opening_blocks(report: Report) -> Iterable[Block]:
         if one.severity == "forbids":
             yield Paragraph(f"Not comparable: {one.message}{_values(one)}", WARNING)
     warnings = [f"{one.message}{_values(one)}" for one in found if one.severity == "warns"]
-    for warning in (*warnings[:MAX_WARNINGS], *report.calls.warnings[len(state.not_same) :]):
+    for warning in warnings[:MAX_WARNINGS]:
         yield Paragraph(f"! {warning}", WARNING)
     if len(warnings) > MAX_WARNINGS:
         yield Paragraph(f"! {len(warnings) - MAX_WARNINGS} more such differences; --json lists them", WARNING)
+    for warning in report.calls.warnings[len(state.not_same) :]:
+        yield Paragraph(f"! {warning}", WARNING)
     # The headline names the emulated platform; its values are in the JSON.
     expected = [
         f"{one.name} {short(one.off)} → {short(one.on)}"
@@ -68,9 +70,9 @@ def opening_blocks(report: Report) -> Iterable[Block]:
 
 
 def _values(one: Comparability) -> str:
-    if one.off is None and one.on is None:
-        return ""
-    return f" (off: {short(one.off)}; on: {short(one.on)})"
+    """What the arms say; of a doubt about one arm, or an arm that does not say, only the other's."""
+    said = [f"{arm}: {short(text)}" for arm, text in (("off", one.off), ("on", one.on)) if text is not None]
+    return f" ({'; '.join(said)})" if said else ""
 
 
 def short(text: str | None) -> str:

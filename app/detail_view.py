@@ -42,6 +42,8 @@ def phase_blocks(report: Report) -> Iterable[Block]:
     yield Sheet(("per step", *(name for name, _ in parts)), tuple(_phase_rows([one for _, one in parts])))
     for name, one in found:
         for reason in one.refused_because:
+            if reason in report.refused_because:
+                continue  # said of all steps together
             yield Paragraph(f"{name}: cannot attribute, because {reason}.", WARNING)
 
 
@@ -170,7 +172,10 @@ def other_blocks(report: Report) -> Iterable[Block]:
     yield Title("What else differs between the recordings")
     informs = [one for one in report.comparability if one.severity == "informs" and not _nowhere(one)]
     if informs:
-        rows = tuple([one.name, short(one.off), short(one.on), one.message] for one in informs[:MAX_FIELDS])
+        rows = tuple(
+            [one.name, *(_DASH if text is None else short(text) for text in (one.off, one.on)), one.message]
+            for one in informs[:MAX_FIELDS]
+        )
         yield Sheet(("field", "off", "on", "what it means"), rows, numbers_from=4)
         if len(informs) > MAX_FIELDS:
             yield Paragraph(f"{len(informs) - MAX_FIELDS} more; --json lists them.", FAINT)

@@ -35,6 +35,10 @@ VIEWS: Final = ("phase", "class", "thread")
 MAX_CALLS: Final = 12
 MIN_WAIT_US: Final = 0.5
 """Waits that differ by less per step are not listed: such calls found their work done in both arms."""
+RAW_TOLL: Final = (
+    "raw toll: what the calls cost more by themselves. How much of it the step feels is their cause's share."
+)
+"""Why tolls differ from shares: work beside them can hide them."""
 _DASH: Final = "–"
 
 
@@ -80,6 +84,8 @@ def calls_blocks(report: Report) -> Iterable[Block]:
         yield Paragraph(f"Tolls and waiting: cannot tell, because {calls.no_account_because}.")
     else:
         yield from _account_blocks(calls.account)
+        if report.shares is not None:
+            yield Paragraph(RAW_TOLL, FAINT)
     for statement in calls.statements:
         yield Paragraph(f"- {statement}")
     if report.refused_because:

@@ -60,12 +60,14 @@ def comparability_of(off: Sequence[Outline], on: Sequence[Outline]) -> ArmsCompa
     for arm, runs in (("off", off), ("on", on)):
         found += _within(arm, names, fields[arm], [run.path for run in runs])
     kernels = compared_kernels([run.kernels for run in off], [run.kernels for run in on])
-    items = [*conditions(off, on), *kernels_differ(kernels), *found]
+    met = list(conditions(off, on))
+    # A condition that forbids names the recording; its field alone would say the same with less.
+    said = {one.name for one in met if one.severity == FORBIDS}
+    found = [one for one in found if one.severity != FORBIDS or one.name not in said]
+    items = [*met, *kernels_differ(kernels), *found]
     unknown = tuple(name for name in names if _is_unknown(name, fields["off"] + fields["on"]))
     return ArmsCompared(
-        items=tuple(
-            sorted(items, key=lambda one: (SEVERITIES.index(one.severity), one.message == NOT_KNOWN))
-        ),
+        items=tuple(sorted(items, key=_gravity)),
         equal_fields=sum(_is_equal(name, fields["off"] + fields["on"]) for name in names),
         unknown_fields=unknown,
         kernels=kernels,

@@ -74,9 +74,9 @@ def assembled(
     whole = replace(whole, notes=(*whole.notes, *notes, *_left_out(pairs, counted)))
     nearest = min(used, key=lambda pair: abs(pair.attribution.delta_us - whole.delta_us))
     growth = whole.on_step_us / whole.off_step_us - 1
-    gate = (
-        None if fail_over_pct is None else judged(fail_over_pct, growth, statistics, arms.forbidden_because)
-    )
+    # Arms without a step in common did different work: their steps' times say nothing about each other.
+    unjudged = arms.forbidden_because or (() if whole.phases.found() else whole.refused_because)
+    gate = None if fail_over_pct is None else judged(fail_over_pct, growth, statistics, unjudged)
     return Report(
         **{
             field.name: getattr(whole, field.name)

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 SEVERAL: Final = ("--on", "--off", "--tee-only")
 """Options that take all words up to the next option."""
 VIEWS: Final = ("phase", "class", "thread")
-_PERCENT: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%?")
+_PERCENT: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*%?")
+"""Longer numbers are mistakes, and very long ones would be infinite."""
 
 
 class SeveralFilesCommand(TyperCommand):

@@ -141,6 +141,19 @@ def test_phases_stand_beside_all_steps_together() -> None:
     assert "prefill: cannot attribute, because it has only 3 steps." in text
 
 
+def test_what_forbids_shares_in_all_steps_is_not_repeated_for_each_phase() -> None:
+    because = "it has only 3 steps"
+    whole = replace(breakdown(), **refused(breakdown(), because))
+
+    text = shown(report(attribution(whole, phases=two_phases().phases)), 100)
+
+    assert " ".join(text.split()).count(because) == 1
+
+
+def test_tolls_beside_shares_say_that_they_are_none() -> None:
+    assert "raw toll: what the calls cost more by themselves." in shown(report(attribution()), 200)
+
+
 def test_views_go_into_classes_or_threads() -> None:
     document = report(attribution())
 

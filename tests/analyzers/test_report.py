@@ -255,6 +255,17 @@ def test_a_gate_that_cannot_judge_fails() -> None:
     assert gate.because == "the growth cannot be judged, because the loads differ"
 
 
+def test_a_gate_fails_if_the_arms_have_no_steps_in_common() -> None:
+    apart = replace(breakdown(), **refused(breakdown(), "the arms have no steps in common"))
+    none = Phases(decode=None, prefill=None, mixed=None, other=None, unknown=None)
+
+    gate = report(attribution(apart, phases=none, classes=()), fail_over_pct=90.0).gate
+
+    assert gate is not None
+    assert gate.failed
+    assert gate.because == "the growth cannot be judged, because the arms have no steps in common"
+
+
 def test_a_gate_says_if_the_interval_holds_the_limit() -> None:
     several = [attribution(breakdown(overlap=value)) for value in (1500.0, 2000.0, 2500.0)]
 

@@ -223,7 +223,7 @@ def test_distorted_host_times_forbid_shares() -> None:
 
     result = compared(collector(), distorted)
 
-    assert any("CUPTI" in because for because in result.forbidden_because)
+    assert sum("CUPTI" in because for because in result.forbidden_because) == 1
     assert severity(result, "collector.gpu_mode") == "warns"
 
 
