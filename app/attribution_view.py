@@ -108,7 +108,7 @@ def whole_blocks(report: Report) -> Iterable[Block]:
     if report.shares is not None:
         yield Paragraph(COLUMNS, FAINT)
     if report.ci_kind is not None:
-        yield Paragraph(f"Intervals (95 %): {report.ci_kind}.", FAINT)
+        yield Paragraph(f"Intervals: {report.ci_kind}.", FAINT)
     for note in report.notes:
         yield Paragraph(f"- {note}.", FAINT)
     for left in report.not_compared:

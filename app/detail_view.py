@@ -10,7 +10,7 @@ from cctrace.analyzers.findings.find import amount_words
 from cctrace.analyzers.findings.result import COST
 from cctrace.analyzers.report.document import Report
 from cctrace.analyzers.sentences import bytes_text, count_text, percent, plural, signed_time, time_text
-from cctrace.analyzers.statistics import TeeSplit
+from cctrace.analyzers.statistics import TeePart, TeeSplit
 from cctrace.app.attribution_view import saved_text, share_blocks, short
 from cctrace.app.blocks import FAINT, WARNING, Block, Cell, Paragraph, Row, Sheet, Title
 from cctrace.app.waterfall import waterfall_of
@@ -22,6 +22,8 @@ MAX_CLASSES: Final = 6
 MAX_FINDINGS: Final = 4
 """Findings listed: the first ones save most."""
 MAX_FIELDS: Final = 12
+RESIDUAL: Final = "residual"
+"""The part of a split by a third arm that is the sum of the parts that are no cause."""
 MAX_UNKNOWN: Final = 6
 _DASH: Final = "–"
 
@@ -135,8 +137,8 @@ def tee_blocks(tee: TeeSplit) -> Iterable[Block]:
     """What the trusted VM costs, and what the GPU's confidential computing adds."""
     yield Title("Split by the runs with the trusted VM alone")
     rows = [
-        [part.name, signed_time(part.vm_us), signed_time(part.gpu_us), signed_time(part.vm_us + part.gpu_us)]
-        for part in tee.parts
+        [name, signed_time(part.vm_us), signed_time(part.gpu_us), signed_time(part.vm_us + part.gpu_us)]
+        for name, part in _tee_parts(tee)
     ]
     rows.append(
         ["on − off", signed_time(tee.vm_us), signed_time(tee.gpu_us), signed_time(tee.vm_us + tee.gpu_us)]
@@ -147,6 +149,14 @@ def tee_blocks(tee: TeeSplit) -> Iterable[Block]:
     yield Sheet(("per step", "VM", "GPU CC", "both"), tuple(rows))
     sets = "1 set of three runs" if tee.runs == 1 else f"{tee.runs} sets of three runs"
     yield Paragraph(f"From {sets}. VM: TEE only − off; GPU CC: on − TEE only.", FAINT)
+
+
+def _tee_parts(tee: TeeSplit) -> list[tuple[str, TeePart]]:
+    """Causes, then the residual before its parts, as in the table of causes."""
+    causes = [(part.name, part) for part in tee.parts if part.name in CAUSES]
+    whole = [(part.name, part) for part in tee.parts if part.name == RESIDUAL]
+    rest = [part for part in tee.parts if part.name not in (*CAUSES, RESIDUAL)]
+    return [*causes, *whole, *((f"  {part.name.replace('_', ' ')}", part) for part in rest)]
 
 
 def run_blocks(report: Report) -> Iterable[Block]:

@@ -10,7 +10,7 @@ from cctrace.analyzers.statistics.bootstrap import WithinRun, within_run
 from cctrace.analyzers.statistics.intervals import Interval, t_interval
 from cctrace.analyzers.statistics.paired import MeasuredPair, PairStatistics, statistics_of
 from cctrace.analyzers.statistics.pairing import Pairing, paired_in_order
-from cctrace.analyzers.statistics.third_arm import TeeSplit, split_by_tee
+from cctrace.analyzers.statistics.third_arm import TeePart, TeeSplit, split_by_tee
 from cctrace.analyzers.statistics.verdict import Verdict, verdict_of
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "MeasuredPair",
     "PairStatistics",
     "Pairing",
+    "TeePart",
     "TeeSplit",
     "Verdict",
     "WithinRun",

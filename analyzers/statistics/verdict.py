@@ -94,10 +94,11 @@ def _of_few(log_ratios: Sequence[float], within_run: float | None) -> Verdict:
     growth = float(np.expm1(np.mean(log_ratios)))
     larger = abs(growth) > limit
     size = "more" if larger else "no more"
+    mean = "" if count == 1 else " (geometric mean of the pairs)"
     return Verdict(
         verdict=DIFFERENCE if larger else WITHIN_NOISE,
         because=(
-            f"{percent(growth, signed=True)} of the off arm's step is {size} than the {percent(limit)} "
+            f"{percent(growth, signed=True)} of the off arm's step{mean} is {size} than the {percent(limit)} "
             f"by which {plural(count, 'pair')} of runs can differ without a cause; "
             f"{plural(MIN_PAIRS - count, 'more pair')} would show the spread itself"
         ),
