@@ -102,14 +102,20 @@ def _throughput(ratio: float) -> str:
 
 
 def _phase(whole: Attribution) -> str:
-    """`, 92.0 % of it in prefill steps`, where there are several phases."""
+    """`, 92 % of it in prefill steps`, where there are several phases."""
+    name, part = _carrying_phase(whole)
+    return f", {_whole_percent(min(part, 1.0))} of it in {name} steps" if name else ""
+
+
+def _carrying_phase(whole: Attribution) -> tuple[str, float]:
+    """The one of several phases that holds most of the difference, and which part; "" if none does."""
     found = whole.phases.found()
     if len(found) < 2 or not whole.delta_us:
-        return ""
+        return "", 0.0
     name, part = max(
         ((name, _contribution(one) / whole.delta_us) for name, one in found), key=lambda item: item[1]
     )
-    return f", {_whole_percent(min(part, 1.0))} of it in {name} steps" if part >= PHASE_SHARE else ""
+    return (name, part) if part >= PHASE_SHARE else ("", 0.0)
 
 
 def _contribution(one: Breakdown) -> float:
@@ -154,6 +160,9 @@ def _whole_percent(share: float) -> str:
 
 
 def _where(whole: Attribution, part: Part, calls: Diff) -> str:
+    phase, _ = _carrying_phase(whole)
+    if phase and phase != calls.on.phase:
+        return ""  # calls and places are those of the class with the most time, and that is not where it lies
     if part.name == "launch":
         submissions = calls.on.work_per_step
         number = count_text(submissions if submissions < COUNTED_WHOLE else round(submissions))

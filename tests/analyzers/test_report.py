@@ -232,9 +232,8 @@ def test_the_phase_that_carries_the_difference_is_named() -> None:
     document = report(attribution(whole, phases=phases))
 
     assert document.headline.startswith("CC costs 2.23 ms on top of a step of 8.75 ms")
-    assert (
-        " of it in prefill steps; 91 % of it is launch toll of 184 submissions a step." in document.headline
-    )
+    # 184 submissions a step are those of decode steps: they do not make prefill longer.
+    assert document.headline.endswith(" of it in prefill steps; 91 % of it is launch toll.")
 
 
 @pytest.mark.parametrize(("limit", "failed"), [(49.0, True), (50.0, False)])
