@@ -94,11 +94,14 @@ def _headline(seen: Observation, findings: Sequence[Finding], answers: Sequence[
         first, *others = costs
         more = f" {plural(len(others), 'more finding')}." if others else ""
         return f"{first.title}: {saving_words(first)}.{more}"
-    unclear = sum(any(isinstance(one, CannotTell) for one in several) for several in answers)
-    told = f"; {plural(unclear, 'rule')} cannot tell" if unclear else ""
     if seen.steps is None:
         return f"Cannot tell what costs time in the steps, because {seen.no_steps_because}."
-    return f"No finding that costs time in the steps, by {plural(len(answers), 'rule')}{told}."
+    rules, unclear = (
+        len(answers),
+        sum(any(isinstance(one, CannotTell) for one in several) for several in answers),
+    )
+    by = f"{rules - unclear} of {rules} rules; {unclear} cannot tell" if unclear else plural(rules, "rule")
+    return f"No finding that costs time in the steps, by {by}."
 
 
 def saving_words(one: Finding) -> str:
