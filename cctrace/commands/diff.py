@@ -105,10 +105,11 @@ def diff(
     if by not in VIEWS:
         raise UnusableInputError(f"--by {by}: choose {', '.join(VIEWS)}")
     limit = None if fail_over is None else percentage(fail_over)
-    if html is not None:
-        _check_target(html, force=force)
     off_paths, on_paths = arms(on, off, on_runs or [], off_runs or [])
     tee_paths = files_of(tee_only or [], "--tee-only")
+    if html is not None:
+        times = [] if kernel_times is None else [kernel_times]
+        _check_target(html, [*off_paths, *on_paths, *tee_paths, *times], force=force)
     from cctrace.analyzers.report.runs import compared_runs  # noqa: PLC0415 - `--help` loads nothing heavy
     from cctrace.terminal import progress  # noqa: PLC0415
 
@@ -176,9 +177,11 @@ def percentage(text: str) -> float:
     return float(match[1])
 
 
-def _check_target(path: Path, *, force: bool) -> None:
+def _check_target(path: Path, recordings: list[Path], *, force: bool) -> None:
     if path.is_dir() or not path.parent.is_dir():
         raise UnusableInputError(f"{path}: name a file in a folder that exists")
+    if path.resolve() in [recording.resolve() for recording in recordings]:
+        raise UnusableInputError(f"{path}: is one of the recordings; give --html another name")
     if path.exists() and not force:
         raise OutputExistsError(f"{path} exists; --force overwrites it")
 

@@ -212,6 +212,7 @@ def test_every_view_fits_a_pipe(by: str, write_run: WriteRun, run_cli: RunCli) -
         (("on", "off", "--fail-over", "-3"), "-3"),
         (("on", "off", "--fail-over", "9" * 400), "give a percentage"),
         (("on", "off", "--html", "/no/such/folder/x.html"), "name a file in a folder that exists"),
+        (("on", "off", "--html", "off", "--force"), "is one of the recordings"),
         (("on", "missing"), "no such file"),
         (("on", "empty-folder"), "no *.parquet in this folder"),
         (("on", "off", "--tee-only", "missing"), "no such file"),
