@@ -1,11 +1,19 @@
-"""Output into a pipe whose reader leaves early (`cctrace summary x | head`)."""
+"""Unwritable output: a pipe whose reader leaves early (`cctrace summary x | head`), or a full disk."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import signal
 import sys
 from collections.abc import Iterator
+from typing import Final
+
+from cctrace.errors import UnusableInputError
+
+DISK_ERRORS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What writing to a file ends with, if the disk takes no more."""
 
 
 @contextlib.contextmanager
@@ -14,6 +22,9 @@ def ending_with_its_reader() -> Iterator[None]:
 
     A shell shows this as exit code 141. Without it the libraries below end with 1, which stands for a failed
     check. The output is flushed inside, so that nothing is left to fail at the end of the process.
+
+    Raises:
+        UnusableInputError: the output is a file, and its disk takes no more.
     """
     try:
         before = signal.signal(signal.SIGPIPE, signal.SIG_DFL)
@@ -23,5 +34,11 @@ def ending_with_its_reader() -> Iterator[None]:
     try:
         yield
         sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in DISK_ERRORS:
+            raise
+        # What is still buffered would fail again at the end of the process.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise UnusableInputError(f"the output cannot be written ({error.strerror})") from None
     finally:
         signal.signal(signal.SIGPIPE, before)

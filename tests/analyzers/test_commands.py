@@ -251,6 +251,22 @@ def test_a_reader_that_leaves_early_is_no_failed_check(
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("options", [(), ("--json",)])
+@pytest.mark.parametrize("command", ["summary", "steps", "diff", "findings"])
+def test_a_full_disk_is_one_line_and_no_failed_check(
+    command: str, options: tuple[str, ...], pair: tuple[Path, Path]
+) -> None:
+    files = pair if command == "diff" else pair[:1]
+    arguments = [sys.executable, "-m", "cctrace.cli", command, *options, *map(str, files)]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            arguments, cwd="/", stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False
+        )
+
+    assert done.returncode == 2
+    assert done.stderr == "cctrace: the output cannot be written (No space left on device)\n"
+
+
 def test_columns_of_the_tables_have_names_of_their_own(pair: tuple[Path, Path], run_cli: RunCli) -> None:
     summary, diff = run_cli("summary", pair[0]).stdout, run_cli("diff", *pair).stdout
 
