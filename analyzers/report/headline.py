@@ -34,6 +34,8 @@ ALL_OF_IT: Final = 1.005
 """A cause with more than this part of the difference is offset by others."""
 WORTH_A_WORD: Final = 0.1
 """Parts of the difference that are no cause, or go against the largest one, are named from here on."""
+BEGIN_US: Final = 0.5
+"""A call before this is the step's first: steps that are inferred begin with a call."""
 COUNTED_WHOLE: Final = 10
 """So many submissions, and more, are given without a fraction."""
 _NAMED_PHASES: Final = ("decode", "prefill", "mixed")
@@ -182,7 +184,8 @@ def _site(whole: Attribution, part: Part) -> str:
 def site_words(one: Site) -> str:
     """`the copy d2h of 128 B at 310 µs`."""
     size = f" of {bytes_text(one.bytes)}" if one.bytes is not None else ""
-    return f"the {one.category}{size} at {time_text(one.offset_us)}"
+    place = "at the begin of the step" if one.offset_us < BEGIN_US else f"at {time_text(one.offset_us)}"
+    return f"the {one.category}{size} {place}"
 
 
 def _does(one: Site) -> str:

@@ -13,6 +13,7 @@ from cctrace.analyzers.attribution.result import CAUSES, Breakdown, Phases
 from cctrace.analyzers.published import published_schemas
 from cctrace.analyzers.report.assembly import PAIRED, assembled
 from cctrace.analyzers.report.combine import combined
+from cctrace.analyzers.report.headline import site_words
 from cctrace.analyzers.statistics import within_run
 from cctrace.analyzers.statistics.intervals import t_interval
 
@@ -234,6 +235,11 @@ def test_the_phase_that_carries_the_difference_is_named() -> None:
     assert document.headline.startswith("CC costs 2.23 ms on top of a step of 8.75 ms")
     # 184 submissions a step are those of decode steps: they do not make prefill longer.
     assert document.headline.endswith(" of it in prefill steps; 91 % of it is launch toll.")
+
+
+def test_the_first_call_of_a_step_is_named_so() -> None:
+    assert site_words(SITE) == "the copy d2h of 128 B at 310 µs"
+    assert site_words(replace(SITE, offset_us=0.0)) == "the copy d2h of 128 B at the begin of the step"
 
 
 @pytest.mark.parametrize(("limit", "failed"), [(49.0, True), (50.0, False)])
