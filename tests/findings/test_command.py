@@ -2,17 +2,17 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from call_program import Program, copy, graph, kernel, metadata, record, sync, write
+from command_line import run_main
 from found import SAMPLES
 from jsonschema import Draft202012Validator
 
 from cctrace.analyzers.published import published_schemas
-from cctrace.cli import main
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "findings.json"
@@ -21,19 +21,7 @@ ON, OFF = (SAMPLES / f"server-graph-overlap-{arm}.parquet" for arm in ("emulated
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    def made(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        monkeypatch.setenv("COLUMNS", "80")
-        monkeypatch.setattr(sys, "argv", ["cctrace", "findings", *map(str, arguments)])
-        capsys.readouterr()
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        printed = capsys.readouterr()
-        return subprocess.CompletedProcess(arguments, code, printed.out, printed.err)
-
-    return made
+    return partial(run_main, monkeypatch, capsys, "findings")
 
 
 def test_a_pair_in_the_terminal(run: Run) -> None:
