@@ -35,10 +35,9 @@ SHORT_GAP_US: Final = 100.0
 MIN_GAPS: Final = 200
 """Fewer short gaps do not show how fast the host was."""
 SPEED_OF_CALLS: Final = 0.5
-"""Calls follow the host's speed with this exponent: in eleven of twelve pairs of recordings with a known
-toll, whose hosts differed in speed by up to a factor of 1.9, a square root puts the found toll within 3 %
-of it;
-without it up to 14 % are missing or too many."""
+"""Calls follow the host's speed with this exponent: in eleven of twelve pairs of recordings with a known,
+emulated toll, whose hosts differed in speed by up to a factor of 1.9, a square root puts the found toll
+within 3 % of it; without it up to 14 % are missing or too many."""
 SPEED_LIMITS: Final = (0.5, 2.0)
 """Processes of one machine differ in speed by less than this."""
 MIN_CALLS: Final = 3

@@ -38,7 +38,8 @@ _GPU_COLUMNS: Final = (
 
 
 HAND_OVER_NAMES: Final = ("hand-over", "job-wait")
-"""Names of ranges: a thread hands job `ref` to another one, or back; a thread waits for job `ref`."""
+"""Names of ranges: a thread hands job `ref` to another one, or back; a thread waits for job `ref`. cctrace
+itself records none; other producers of the format may."""
 _HAND_OVER_COLUMNS: Final = ("name", "start_ns", "duration_ns", "tid", "ref")
 
 
