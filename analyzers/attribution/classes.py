@@ -72,7 +72,6 @@ class MatchedClass:
         off_steady: steady steps of it in the off arm.
         on_steady: steady steps of it in the on arm.
         passages: what is replayed.
-        without_lead: no passages of both arms follow the same steps, so they are replayed without any.
     """
 
     off: int
@@ -83,7 +82,6 @@ class MatchedClass:
     off_steady: int
     on_steady: int
     passages: tuple[Passage, ...]
-    without_lead: bool
 
     @property
     def counted(self) -> int:
@@ -204,7 +202,6 @@ def _matched(
         off_steady=int(off.steps.steady_of(pair.off).sum()),
         on_steady=int(on.steps.steady_of(pair.on).sum()),
         passages=_spread(passages, quota),
-        without_lead=not any(key[0] for key in keys),
     )
 
 

@@ -88,7 +88,7 @@ def device_program(
     passages: tuple[Passage, ...],
     streams: dict[int, int],
     places: tuple[Places, Places],
-) -> tuple[DeviceProgram, float]:
+) -> DeviceProgram:
     """Pairs GPU operations stream by stream, apart from the calls that submit them.
 
     One graph in one arm and its pieces in the other then still match kernel by kernel.
@@ -105,7 +105,7 @@ def device_program(
         for one, other in ((first.kind, second.kind), (first.meeting, second.meeting))
     )
     between_gpus = _is_peer_copy(pairs, off, on) | _in_exchanging_steps(pairs, kind, first, second)
-    durations, unknown = _durations(pairs, first, second)
+    durations = _durations(pairs, first, second)
     delay = switched(pairs.values(first.delay, second.delay), LAUNCH)
     toll = pairs.values(_owned(off), _owned(on))[1]
     copies, toll = np.isfinite(toll), np.nan_to_num(toll)
@@ -113,7 +113,7 @@ def device_program(
     delay[copies, LAUNCH] -= delay[copies, PCIE]
     # No copy is faster with encryption: what it seems to gain was shared out to other work of the stream.
     over_pcie = copies & (durations[1] >= durations[0] - AGREES_US)
-    program = DeviceProgram(
+    return DeviceProgram(
         passage=pairs.passage,
         stream=pairs.lane,
         off_owner=_inherited(owners[0], pairs),
@@ -123,7 +123,6 @@ def device_program(
         duration=switched(durations, player_of_work(over_pcie, (meets >= 0) | between_gpus)),
         pause=switched(pairs.spent(first.pause, second.pause), GPU),
     )
-    return program, unknown
 
 
 def _owned(arm: Arm) -> FloatArray:
@@ -197,8 +196,8 @@ def _meetings(pairs: Paired, meets: IntArray) -> IntArray:
     return np.where(meets >= 0, group_numbers(pairs.passage, pairs.step, meets), NONE)
 
 
-def _durations(pairs: Paired, off: DeviceWork, on: DeviceWork) -> tuple[tuple[FloatArray, FloatArray], float]:
-    """Durations in both arms, and the part of the operations of which neither arm shows one.
+def _durations(pairs: Paired, off: DeviceWork, on: DeviceWork) -> tuple[FloatArray, FloatArray]:
+    """Durations in both arms.
 
     What only one arm shows holds for both, as far as the other allows it: GPU-local work runs at the same
     speed with confidential computing. Unknown work takes what the same place in other steps shows, else its
@@ -212,7 +211,7 @@ def _durations(pairs: Paired, off: DeviceWork, on: DeviceWork) -> tuple[tuple[Fl
     first, second = np.where(neither, nominal, first), np.where(neither, nominal, second)
     off_time = np.minimum(np.where(np.isnan(first), second, first), first_limit) * pairs.has_off
     on_time = np.minimum(np.where(np.isnan(second), first, second), second_limit) * pairs.has_on
-    return (off_time, on_time), float(neither.mean()) if len(neither) else 0.0
+    return off_time, on_time
 
 
 def _one_arm(rows: IntArray, work: DeviceWork, slot: IntArray) -> tuple[FloatArray, FloatArray]:

@@ -84,7 +84,6 @@ class Program:
         off_period: measured length of each step in the off arm, µs.
         on_period: the same in the on arm.
         alone: calls that only one arm makes, per arm: (off, on).
-        unknown_device: part of the GPU operations whose time neither arm shows; 0–1.
     """
 
     host: HostProgram
@@ -93,7 +92,6 @@ class Program:
     off_period: FloatArray
     on_period: FloatArray
     alone: tuple[int, int]
-    unknown_device: float
 
 
 def merge(
@@ -116,7 +114,7 @@ def merge(
         Places(host_pairs.passage, host_pairs.on, len(second)),
     )
     host = _host_program(host_pairs, off, on, places, translated(second.stream, streams))
-    device, unknown = device_program(off, on, passages, streams, places)
+    device = device_program(off, on, passages, streams, places)
     off_steps = np.concatenate([np.arange(one.off_first, one.off_first + one.steps) for one in passages])
     on_steps = np.concatenate([np.arange(one.on_first, one.on_first + one.steps) for one in passages])
     return Program(
@@ -126,7 +124,6 @@ def merge(
         off_period=periods[0][off_steps],
         on_period=periods[1][on_steps],
         alone=(int((~host_pairs.has_on).sum()), int((~host_pairs.has_off).sum())),
-        unknown_device=unknown,
     )
 
 

@@ -35,6 +35,7 @@ class _Place:
 
     cause: int
     rows: IntArray
+    position: int
     cost_us: float
 
 
@@ -51,8 +52,9 @@ def sites_of(program: Program, off: Timeline, on: Timeline, threads: Mapping[int
     if not places:
         return ()
     saved = _savings(program, places)
+    begins = _step_begins(on)
     found = [
-        _site(program, place, float(one), (off, on), threads)
+        _site(program, place, float(one), (off, on), begins=begins, threads=threads)
         for place, one in zip(places, saved, strict=True)
     ]
     return tuple(sorted(found, key=lambda site: -site.saved_if_removed_us))
@@ -70,7 +72,9 @@ def _places(program: Program, on: Timeline) -> list[_Place]:
         cost = visible_cost(host, rows, column, on)
         total = np.bincount(place, weights=cost) / max(counted, 1)
         dearest = [one for one in np.argsort(-total)[:MAX_SITES].tolist() if total[one] >= MIN_SITE_US]
-        found.extend(_Place(column, rows[place == one], float(total[one])) for one in dearest)
+        for one in dearest:
+            there = rows[place == one]
+            found.append(_Place(column, there, int(position[there[0]]), float(total[one])))
     found.sort(key=lambda one: -one.cost_us)
     return found[:MAX_SITES]
 
@@ -126,6 +130,8 @@ def _site(
     place: _Place,
     saved: float,
     arms: tuple[Timeline, Timeline],
+    *,
+    begins: FloatArray,
     threads: Mapping[int, str],
 ) -> Site:
     host, (off, on) = program.host, arms
@@ -136,8 +142,8 @@ def _site(
         cause=dict(_SITE_CAUSES)[place.cause],
         thread=threads[int(host.thread[place.rows[0]])],
         category=CATEGORIES[category],
-        position=int(np.median(_position(host)[place.rows])),
-        offset_us=float(np.median(on.start[second] - _step_start(second, on))),
+        position=place.position,
+        offset_us=float(np.median(on.start[second] - begins[np.maximum(on.step[second], 0)])),
         calls_per_step=len(place.rows) / max(int(program.counts.sum()), 1),
         bytes=size if category in COPY_NUMBERS and size >= 0 else None,
         off_us=float((off.end - off.start)[first].mean()),
@@ -146,10 +152,10 @@ def _site(
     )
 
 
-def _step_start(rows: IntArray, on: Timeline) -> FloatArray:
-    """Begin of the step of each operation of the on arm: the end of the step before it, or its first call."""
+def _step_begins(on: Timeline) -> FloatArray:
+    """Begin of each step of the on arm: the end of the step before it, or its first call."""
     main = on.thread == SUBMITTING
     steps = np.unique(on.step[main])
     begin = np.full(int(steps.max(initial=0)) + 2, np.inf)
     np.minimum.at(begin, on.step[main], (on.start - on.gap)[main])
-    return begin[np.maximum(on.step[rows], 0)]
+    return begin

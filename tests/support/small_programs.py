@@ -91,7 +91,6 @@ def program(host: Sequence[HostOp], device: Sequence[DeviceOp] = ()) -> Program:
         off_period=np.zeros(steps),
         on_period=np.zeros(steps),
         alone=(sum(missing["on"]), sum(missing["off"])),
-        unknown_device=0.0,
     )
 
 
