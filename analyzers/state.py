@@ -18,7 +18,7 @@ LOOP_DIFFERENCE: Final = NOISE_FLOOR
 0.5 %: published matrix products run at 0.998 of their speed, and a launch toll of 12 µs is 0.3 % of a loop.
 Anything smaller cannot feign a difference that is above the noise of one pair; the published case of stale
 state was 14 points."""
-CLOCK_DIFFERENCE: Final = 0.02
+CLOCK_DIFFERENCE: Final = NOISE_FLOOR
 """Clocks under load that differ by more: the same bound, as time goes with the clock."""
 MEMORY_DIFFERENCE_BYTES: Final = 256 << 20
 """Device memory in use before that differs by more: one more CUDA context takes 300 MB at least."""

@@ -9,6 +9,7 @@ from cctrace.analyzers.noise import NOISE_FLOOR, percentile_against
 from cctrace.analyzers.provenance import Provenance
 from cctrace.analyzers.sentences import percent, signed_time, time_text
 from cctrace.analyzers.summary import OTHER_THREAD_SHARE
+from cctrace.trace.acceptance import CC_ON
 
 if TYPE_CHECKING:
     from cctrace.analyzers.diff import ArmResult
@@ -19,7 +20,6 @@ LOW_CONFIDENCE: Final = 0.9
 HOST_CODE_SHARE: Final = 0.05
 """Host code outside driver calls that differs by this part of the off arm's step is worth a warning: more
 than twice the noise floor, it can hide or feign what CC adds."""
-_CC_ON: Final = ("on", "devtools")
 _ORIGINS: Final = {"marks": "marked", "inferred": "inferred from the calls"}
 
 
@@ -39,11 +39,11 @@ def headline_of(off: ArmResult, on: ArmResult, *, within_noise: bool) -> str:
 
 def cause_of(off: Provenance, on: Provenance) -> str | None:
     """What the difference may be put down to, as far as the recordings say; None if to nothing."""
-    if off.path == on.path or off.emulated or off.cc_mode in _CC_ON:
+    if off.path == on.path or off.emulated or off.cc_mode in CC_ON:
         return None
     if on.emulated:
         return f"Emulated {on.emulated}"
-    return "CC" if on.cc_mode in _CC_ON else None
+    return "CC" if on.cc_mode in CC_ON else None
 
 
 def comparison_warnings(

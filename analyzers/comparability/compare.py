@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cctrace.analyzers.attribution.result import SEVERITIES, Comparability
-from cctrace.analyzers.comparability.conditions import conditions
+from cctrace.analyzers.comparability.conditions import conditions, difference
 from cctrace.analyzers.comparability.fields import VARIABLES, fields_of, text_of, value_in
 from cctrace.analyzers.comparability.kernels import KernelDifferences, compared_kernels, kernels_differ
 from cctrace.analyzers.comparability.outline import Outline, outline
@@ -141,7 +141,7 @@ def _between(name: str, off: Sequence[Fields], on: Sequence[Fields]) -> Comparab
     if rule.severity == IGNORED:
         return None
     if first == second == [None]:
-        return _item(name, INFORMS, None, None, NOT_KNOWN) if rule.matters else None
+        return difference(name, INFORMS, None, None, NOT_KNOWN) if rule.matters else None
     known = None not in (*first, *second)
     if known and all(_same(rule, one, other) for one in first for other in second):
         return None
@@ -154,7 +154,7 @@ def _between(name: str, off: Sequence[Fields], on: Sequence[Fields]) -> Comparab
         if known
         else f"{name} is {_unknown_in(first, second)}; if it differs: {rule.why}"
     )
-    return _item(name, severity, _texts(first, second[0]), _texts(second, first[0]), message)
+    return difference(name, severity, _texts(first, second[0]), _texts(second, first[0]), message)
 
 
 def _unknown_in(off: Sequence[Any], on: Sequence[Any]) -> str:
@@ -175,7 +175,7 @@ def _within(
         text = _texts(values, None)
         off, on = (text, None) if arm == "off" else (None, text)
         message = f"{name} differs between runs of the {arm} arm ({odd} from {paths[0]}): {rule.why}"
-        found.append(_item(name, _severity_within(name, values), off, on, message))
+        found.append(difference(name, _severity_within(name, values), off, on, message))
     return found
 
 
@@ -192,7 +192,3 @@ def _texts(values: Sequence[Any], other: Any) -> str | None:
     if texts == [None]:
         return None
     return " | ".join("not known" if text is None else text for text in texts)
-
-
-def _item(name: str, severity: str, off: str | None, on: str | None, message: str) -> Comparability:
-    return Comparability(name=name, severity=severity, off=off, on=on, message=message)

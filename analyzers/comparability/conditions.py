@@ -10,6 +10,7 @@ from cctrace.analyzers.comparability.outline import Outline
 from cctrace.analyzers.comparability.rules import FORBIDS, INFORMS, WARNS
 from cctrace.analyzers.sentences import percent, time_text
 from cctrace.trace import Emulation
+from cctrace.trace.acceptance import CC_ON
 
 MAX_LOST_SHARE: Final = 0.001
 """Rows that may be missing: in replays of simulated traces a half percent of lost kernel rows moved shares by
@@ -18,7 +19,6 @@ MAX_TAX_DIFFERENCE_US: Final = 0.2
 """Tax of recording a call that may differ: over the 300 calls of an eager step of 3 to 5 ms that is 60 µs,
 1 to 2 % of it."""
 TAX_OF_A_CALL: Final = "call"
-_CC_ON: Final = ("on", "devtools")
 
 
 def conditions(off: Sequence[Outline], on: Sequence[Outline]) -> Iterator[Comparability]:
@@ -31,31 +31,32 @@ def conditions(off: Sequence[Outline], on: Sequence[Outline]) -> Iterator[Compar
     yield from _tax(off, on)
 
 
-def _item(name: str, severity: str, off: str | None, on: str | None, message: str) -> Comparability:
+def difference(name: str, severity: str, off: str | None, on: str | None, message: str) -> Comparability:
+    """One difference between the arms, with what both say."""
     return Comparability(name=name, severity=severity, off=off, on=on, message=message)
 
 
 def _of_arm(arm: str, name: str, severity: str, text: str | None, message: str) -> Comparability:
-    return _item(name, severity, text if arm == "off" else None, text if arm == "on" else None, message)
+    return difference(name, severity, text if arm == "off" else None, text if arm == "on" else None, message)
 
 
 def _cc_states(off: Sequence[Outline], on: Sequence[Outline]) -> Iterator[Comparability]:
     paths = [run.path for run in (*off, *on)]
     if len(set(paths)) < len(paths):
-        yield _item("recording", WARNS, off[0].path, on[0].path, "a recording is compared with itself")
+        yield difference("recording", WARNS, off[0].path, on[0].path, "a recording is compared with itself")
     first, second = _modes(off), _modes(on)
     off_is_on, on_is_off = bool(first) and "off" not in first, second == {"off"}
     texts = (" | ".join(sorted(first)) or None, " | ".join(sorted(second)) or None)
     if off_is_on and on_is_off:
         message = "the arms look swapped: CC is on in the off arm, and off in the on arm"
-        yield _item("security.cc_mode", FORBIDS, *texts, message)
+        yield difference("security.cc_mode", FORBIDS, *texts, message)
     elif off_is_on or on_is_off:
         state = "on, or emulated," if off_is_on else "off"
         message = f"CC is {state} in both arms: what differs is not CC's"
-        yield _item("security.cc_mode", WARNS, *texts, message)
+        yield difference("security.cc_mode", WARNS, *texts, message)
     if "devtools" in first | second:
         message = "devtools mode is no production CC: costs can differ"
-        yield _item("security.cc_mode", WARNS, *texts, message)
+        yield difference("security.cc_mode", WARNS, *texts, message)
 
 
 def _modes(runs: Sequence[Outline]) -> set[str]:
@@ -83,7 +84,7 @@ def _emulation(off: Sequence[Outline], on: Sequence[Outline]) -> Iterator[Compar
         text = _profile(emulated[0])
         message = "CC was emulated: costs of a profile were charged on a machine without CC"
         yield _of_arm(arm, "emulation", INFORMS, text, message)
-        if any(run.metadata.acceptance.security.cc_mode in _CC_ON for run in emulated):
+        if any(run.metadata.acceptance.security.cc_mode in CC_ON for run in emulated):
             message = f"costs of a profile were charged in the {arm} arm while CC was on: it pays twice"
             yield _of_arm(arm, "emulation", WARNS, text, message)
 
@@ -113,11 +114,13 @@ def _tax(off: Sequence[Outline], on: Sequence[Outline]) -> Iterator[Comparabilit
     texts = (_text(first), _text(second))
     what = "what recording a call costs"
     if first is None and second is None:
-        yield _item("collector.tax", INFORMS, *texts, f"{what} is not known in either arm")
+        yield difference("collector.tax", INFORMS, *texts, f"{what} is not known in either arm")
     elif first is None or second is None:
-        yield _item("collector.tax", WARNS, *texts, f"{what} is known in one arm only")
+        yield difference("collector.tax", WARNS, *texts, f"{what} is known in one arm only")
     elif abs(first - second) > MAX_TAX_DIFFERENCE_US:
-        yield _item("collector.tax", WARNS, *texts, f"{what} differs: it is taken off, but only as measured")
+        yield difference(
+            "collector.tax", WARNS, *texts, f"{what} differs: it is taken off, but only as measured"
+        )
 
 
 def _text(us: float | None) -> str | None:

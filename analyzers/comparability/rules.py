@@ -12,16 +12,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
+from cctrace.analyzers.state import CLOCK_DIFFERENCE, LOOP_DIFFERENCE, MEMORY_DIFFERENCE_BYTES
+
 FORBIDS, WARNS, INFORMS, EXPECTED, IGNORED = "forbids", "warns", "informs", "expected", "ignored"
 
-SAME_LOOP: Final = 0.02
-"""Reference loops and clocks under load that differ by less show the same GPU state: 2 % is the spread of
-single runs in the published tests. CC leaves matrix products at 0.998 of their speed."""
 SAME_MEMORY_SIZE: Final = 0.05
 """Memory of a guest with and without encryption differs by what firmware and driver take of it."""
-SAME_MEMORY_IN_USE_BYTES: Final = 256 << 20
-"""Device memory in use before a run that differs by more is another program's: a CUDA context alone takes
-300 MB."""
 
 Near = Callable[[Any, Any], bool]
 
@@ -36,7 +32,7 @@ def within(share: float) -> Near:
 
 
 def _near_in_bytes(first: Any, second: Any) -> bool:
-    return _are_numbers(first, second) and abs(first - second) <= SAME_MEMORY_IN_USE_BYTES
+    return _are_numbers(first, second) and abs(first - second) <= MEMORY_DIFFERENCE_BYTES
 
 
 def _same_last_part(first: Any, second: Any) -> bool:
@@ -244,11 +240,11 @@ _RECORDING: Final = (
 _STATE: Final = (
     *_area(
         "state_check.gpus.*.",
-        ("compute.median_us", WARNS, _STALE, within(SAME_LOOP)),
-        ("memory.median_us", WARNS, _STALE, within(SAME_LOOP)),
+        ("compute.median_us", WARNS, _STALE, within(LOOP_DIFFERENCE)),
+        ("memory.median_us", WARNS, _STALE, within(LOOP_DIFFERENCE)),
         ("launch.median_us", EXPECTED, "the launch toll, seen from outside"),
-        ("sm_clock_load_mhz", WARNS, "kernels run at another clock", within(SAME_LOOP)),
-        ("memory_clock_load_mhz", WARNS, "memory runs at another clock", within(SAME_LOOP)),
+        ("sm_clock_load_mhz", WARNS, "kernels run at another clock", within(CLOCK_DIFFERENCE)),
+        ("memory_clock_load_mhz", WARNS, "memory runs at another clock", within(CLOCK_DIFFERENCE)),
         ("throttle_reasons_load", WARNS, "something holds the clocks down"),
         ("memory_used_bytes", WARNS, _BUSY, _near_in_bytes),
         ("other_processes", WARNS, _BUSY),
@@ -295,11 +291,3 @@ RULES: Final = (
     ),
 )
 """Every field's rule."""
-SEVERITY_WORDS: Final = {
-    FORBIDS: "forbids shares",
-    WARNS: "warns",
-    INFORMS: "informs",
-    EXPECTED: "expected",
-    IGNORED: "not compared",
-}
-"""Severity → words of the documentation."""

@@ -27,12 +27,12 @@ from cctrace.analyzers.submissions import Submissions, submissions_of
 from cctrace.analyzers.summary import gpu_busy
 from cctrace.analyzers.tolls import Account, account_of
 from cctrace.trace import Metadata, Trace
+from cctrace.trace.acceptance import CC_ON
 
 MIN_STEPS: Final = 3
 """A class with fewer steady steps says nothing on what its steps do."""
 MIN_TIME_SHARE: Final = 0.05
 """A class that takes less of the steps' time is not worth a change, whatever a step of it costs."""
-CC_ON: Final = ("on", "devtools")
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from cctrace.trace.documents import described, unknown_keys
 
@@ -32,6 +32,10 @@ class Hardware:
     nvlink_topology: str | Mapping[str, Any] | None = described("NVLink connections between the GPUs")
     pcie: str | Mapping[str, Any] | None = described("PCIe generation and width of the GPUs")
     extra: Mapping[str, Any] = unknown_keys()
+
+
+CC_ON: Final = ("on", "devtools")
+"""CC modes in which copies are encrypted and submissions protected."""
 
 
 @dataclass(frozen=True)

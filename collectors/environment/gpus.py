@@ -15,13 +15,13 @@ def describe_gpu(nvml: Nvml, device: Any) -> dict[str, Any]:
     """Returns what does not change during a recording; what NVML does not answer is left out."""
     memory = nvml.ask("nvmlDeviceGetMemoryInfo", device)
     power_limit = nvml.ask("nvmlDeviceGetEnforcedPowerLimit", device)
-    bus = _bus_id(nvml, device)
+    bus = bus_id(nvml, device)
     ecc = nvml.ask("nvmlDeviceGetEccMode", device)
     mig = nvml.ask("nvmlDeviceGetMigMode", device)
     persistence = nvml.ask("nvmlDeviceGetPersistenceMode", device)
     capability = nvml.ask("nvmlDeviceGetCudaComputeCapability", device)
     protected = nvml.ask("nvmlDeviceGetConfComputeMemSizeInfo", device)
-    return _known(
+    return known(
         name=nvml.ask("nvmlDeviceGetName", device),
         uuid=nvml.ask("nvmlDeviceGetUUID", device),
         compute_capability=None if capability is None else f"{capability[0]}.{capability[1]}",
@@ -56,7 +56,7 @@ def gpu_state(nvml: Nvml, device: Any, ours: frozenset[int] = frozenset()) -> di
     power = nvml.ask("nvmlDeviceGetPowerUsage", device)
     processes = nvml.ask("nvmlDeviceGetComputeRunningProcesses", device)
     corrected = nvml.ask("nvmlDeviceGetCurrentClocksEventReasons", device)
-    return _known(
+    return known(
         sm_clock_mhz=nvml.ask("nvmlDeviceGetClockInfo", device, nvml.constant("NVML_CLOCK_SM")),
         memory_clock_mhz=nvml.ask("nvmlDeviceGetClockInfo", device, nvml.constant("NVML_CLOCK_MEM")),
         power_w=None if power is None else power * _MILLI,
@@ -89,7 +89,8 @@ def _active_nvlinks(nvml: Nvml, device: Any) -> int | None:
     return sum(bool(state) for state in known) if known else None
 
 
-def _bus_id(nvml: Nvml, device: Any) -> str | None:
+def bus_id(nvml: Nvml, device: Any) -> str | None:
+    """Returns the PCI bus id of a GPU, as NVML writes it."""
     info = nvml.ask("nvmlDeviceGetPciInfo", device)
     if info is None:
         return None
@@ -97,15 +98,20 @@ def _bus_id(nvml: Nvml, device: Any) -> str | None:
     return bus.decode("ascii", "replace") if isinstance(bus, bytes) else str(bus)
 
 
-def _numa_node(bus: str) -> int | None:
-    # NVML writes the domain with eight digits, sysfs with four.
+def bus_key(bus: str) -> str:
+    """Returns a PCI bus id in one form: NVML writes the domain with eight digits, CUDA and sysfs four."""
     domain, _, rest = bus.lower().partition(":")
+    return f"{domain[-4:]}:{rest}"
+
+
+def _numa_node(bus: str) -> int | None:
     try:
-        node = int((_SYSFS_PCI / f"{domain[-4:]}:{rest}" / "numa_node").read_text())
+        node = int((_SYSFS_PCI / bus_key(bus) / "numa_node").read_text())
     except (OSError, ValueError):
         return None
     return node if node >= 0 else None
 
 
-def _known(**values: Any) -> dict[str, Any]:
+def known(**values: Any) -> dict[str, Any]:
+    """Returns the values without those that nobody knows."""
     return {key: value for key, value in values.items() if value is not None}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from cctrace.collectors.state.readings import BUSY_PERCENT
 from cctrace.trace.state_check import GpuState, ReferenceLoop, StateCheck
 
 MAX_IDLE_MEMORY_BYTES: Final = 256 << 20
@@ -12,8 +13,6 @@ MAX_IDLE_MEMORY_BYTES: Final = 256 << 20
 takes 300 MB and more."""
 MAX_IDLE_MEMORY_AND_RESERVE_BYTES: Final = 1 << 30
 """The same where NVML does not tell the driver's reserve apart: that is 615 MiB on an H200."""
-BUSY_PERCENT: Final = 10
-"""Utilization before we started. An idle GPU says 0; a monitor or a keep-alive kernel stays below this."""
 MIN_CLOCK_SHARE: Final = 0.9
 """SM clock under load ÷ largest clock. A GPU that is free to boost stays within a few percent of its largest
 clock in the reference loop; a locked, capped or hot one does not."""

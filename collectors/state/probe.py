@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cctrace.collectors.cuda import CudaError
+from cctrace.collectors.environment.gpus import bus_key
 from cctrace.collectors.environment.nvml import Nvml, open_nvml
 from cctrace.collectors.environment.probe import answers
 from cctrace.collectors.environment.variables import visible_gpus
@@ -54,7 +55,7 @@ def check(nvml: Nvml, answer: Answer) -> None:
         return
     checks = []
     for index, device in enumerate(devices):
-        key = readings.bus_key(device.bus)
+        key = bus_key(device.bus)
         state = {**states.get(key, {}), "index": index, **_description(device)}
         checks.append(_GpuCheck(cuda, device, nvml, handles.get(key), state))
     for one in checks:

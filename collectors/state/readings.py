@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
+from cctrace.collectors.environment.gpus import bus_id, bus_key, known
 from cctrace.collectors.environment.nvml import Nvml
 
 THROTTLE_REASONS: Final = {
@@ -24,26 +25,16 @@ _RECOVERY: Final = {0: "none", 1: "reset", 2: "reboot", 3: "reset", 4: "reset", 
 """NVML's recovery actions: 3 and 4 are a reset after the GPU was drained, 6 a reset of its bus."""
 
 BUSY_PERCENT: Final = 10
-"""Above this utilization somebody is at work: an idle GPU says 0."""
+"""Above this utilization somebody is at work: an idle GPU says 0; a monitor or a keep-alive kernel stays
+below."""
 AFTERGLOW_S: Final = 1.0
 """NVML's utilization is that of up to a second before: a program that has just ended still shows."""
 
 
 def gpus_by_bus(nvml: Nvml) -> dict[str, Any]:
     """Returns NVML's handle of each GPU by its PCI bus id, in the order of the bus."""
-    handles = {}
-    for device in nvml.devices():
-        info = nvml.ask("nvmlDeviceGetPciInfo", device)
-        if info is not None:
-            bus = info.busId
-            handles[bus_key(bus.decode("ascii", "replace") if isinstance(bus, bytes) else str(bus))] = device
-    return handles
-
-
-def bus_key(bus: str) -> str:
-    """Returns a PCI bus id in one form: NVML writes the domain with eight digits, CUDA with four."""
-    domain, _, rest = bus.lower().partition(":")
-    return f"{domain[-4:]}:{rest}"
+    found = ((bus_id(nvml, device), device) for device in nvml.devices())
+    return {bus_key(bus): device for bus, device in found if bus is not None}
 
 
 def before(nvml: Nvml, devices: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -64,7 +55,7 @@ def _state(nvml: Nvml, device: Any) -> dict[str, Any]:
     power = nvml.ask("nvmlDeviceGetPowerUsage", device)
     mig = nvml.ask("nvmlDeviceGetMigMode", device)
     persistence = nvml.ask("nvmlDeviceGetPersistenceMode", device)
-    return _known(
+    return known(
         uuid=nvml.ask("nvmlDeviceGetUUID", device),
         name=nvml.ask("nvmlDeviceGetName", device),
         utilization_percent=_utilization(nvml, device),
@@ -86,7 +77,7 @@ def _state(nvml: Nvml, device: Any) -> dict[str, Any]:
 
 def under_load(nvml: Nvml, device: Any) -> dict[str, Any]:
     """Returns the clocks while the compute loop runs, and what holds them down."""
-    return _known(
+    return known(
         **_clocks(nvml, device, "nvmlDeviceGetClockInfo", "_load"),
         throttle_reasons_load=_throttle_reasons(nvml, device),
     )
@@ -167,7 +158,3 @@ def _recovery_action(nvml: Nvml, device: Any) -> str | None:
     if not answers or answers[0].nvmlReturn != 0:
         return None
     return _RECOVERY.get(int(answers[0].value.uiVal))
-
-
-def _known(**values: Any) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if value is not None}
