@@ -265,11 +265,10 @@ def _unexplained(off: Scope, on: Scope, toll_us: float, wait_us: float, other_co
 
 @dataclass(frozen=True)
 class _TimeLine:
-    """One mean step of the submitting thread; the parts add up to the period."""
+    """One mean step of the submitting thread; with its waits the parts add up to the period."""
 
     period_us: float
     submitted_us: float
-    waited_us: float
     other_us: float
     outside_us: float
 
@@ -282,6 +281,4 @@ def _time_line(scope: Scope) -> _TimeLine:
     submitted, waited = float(duration[submission].sum()), float(duration[own & scope.waited].sum())
     other = float(duration[own].sum()) - submitted - waited
     outside = period - submitted - waited - other
-    return _TimeLine(
-        *(microseconds(scope.per_step(part)) for part in (period, submitted, waited, other, outside))
-    )
+    return _TimeLine(*(microseconds(scope.per_step(part)) for part in (period, submitted, other, outside)))

@@ -7,7 +7,7 @@ recording.
 
 from cctrace.analyzers.findings.find import find, find_in_pair
 from cctrace.analyzers.findings.result import Evidence, Finding, Findings, Saving
-from cctrace.analyzers.findings.trends import SweepPoint, Trend, trends_of
+from cctrace.analyzers.findings.trends import SweepPoint, Trend, sweep_point, trends_of
 from cctrace.analyzers.findings.view import Observation, observe
 
 __all__ = [
@@ -21,5 +21,6 @@ __all__ = [
     "find",
     "find_in_pair",
     "observe",
+    "sweep_point",
     "trends_of",
 ]

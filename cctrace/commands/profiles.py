@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -40,6 +39,8 @@ def profiles(
     shipped = [] if chosen is not None else [load_profile(one) for one in profile_names()]
     with ending_with_its_reader():
         if as_json:
+            import json  # noqa: PLC0415
+
             document = _list(shipped) if chosen is None else chosen.model_dump(mode="json", exclude_none=True)
             typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
         elif chosen is None:
