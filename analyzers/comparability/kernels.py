@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from cctrace.analyzers.attribution.collectives import any_collective
 from cctrace.analyzers.attribution.result import Comparability
 from cctrace.analyzers.calls import CAPTURE, SUBMIT
 from cctrace.analyzers.columns import IntArray
@@ -21,10 +22,6 @@ MULTICAST: Final = re.compile(r"multimem|nvls|ldmc|stmc|sym[mk]?k?dev|symm_mem|m
 """Kernels that reach other GPUs by multicast or through symmetric memory: NCCL's NVLS and symmetric kernels
 (LDMC, STMC: load and store by multicast), torch's `multimem_…`, the multi-node kernels of FlashInfer and
 TensorRT LLM, Transformer Engine's `…_mc`."""
-COLLECTIVE: Final = re.compile(
-    r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|nccl|one_?shot|two_?shot", re.IGNORECASE
-)
-"""Kernels of collectives, by the names that NCCL, torch and the engines give them."""
 MIN_LAUNCHES: Final = 3
 """A kernel that was launched less often, outside of graphs, is set-up and no part of the steps."""
 MIN_LAUNCH_SHARE: Final = 0.002
@@ -101,7 +98,7 @@ def kernels_differ(kernels: KernelDifferences) -> Iterator[Comparability]:
             "one arm uses multicast or symmetric memory, which CC blocks: the arms compare algorithms, not "
             "encryption; repeat the off arm without them (NCCL_NVLS_ENABLE=0)"
         )
-    elif any(COLLECTIVE.search(symbol) for symbol in symbols):
+    elif any_collective(symbols):
         meaning = "another algorithm of a collective was chosen: its difference is not encryption alone"
     else:
         meaning = "other kernels were chosen, by an autotuner for example: their difference is not encryption"

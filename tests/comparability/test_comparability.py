@@ -299,6 +299,13 @@ def test_kernels_of_one_arm_are_shown() -> None:
     [
         ("ncclDevKernel_AllReduce_NVLS", "ncclDevKernel_AllReduce_RING_LL", "multicast"),
         ("two_shot_all_reduce", "one_shot_all_reduce", "algorithm of a collective"),
+        # vLLM's custom all-reduce, which the arm that lacks it does by a kernel without a name of its own.
+        (
+            "_ZN4vllm26cross_device_reduce_1stageI6__halfLi2EEEvPNS_8RankDataE",
+            "copy",
+            "algorithm of a collective",
+        ),
+        ("deep_ep::intranode::dispatch", "copy", "algorithm of a collective"),
     ],
 )
 def test_another_collective_is_no_encryption(off: str, on: str, part: str) -> None:
