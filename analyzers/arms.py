@@ -9,9 +9,9 @@ import numpy as np
 
 from cctrace.analyzers.categories import CATEGORIES
 from cctrace.analyzers.columns import FloatArray
-from cctrace.analyzers.loading import Process, Recording, processes_of
+from cctrace.analyzers.loading import Process, Recording
 from cctrace.analyzers.scope import Scope, typical_scope_of
-from cctrace.analyzers.steps import NoSteps, StepClass, Steps, find_steps
+from cctrace.analyzers.steps import NoSteps, StepClass, Steps
 from cctrace.errors import UnusableInputError
 
 MIN_CLASS_STEPS: Final = 5
@@ -50,10 +50,10 @@ def arm_of(recording: Recording) -> Arm:
     """
     reasons: list[str] = []
     arms: list[tuple[int, Process, Steps]] = []
-    for process in processes_of(recording):
+    for process in recording.processes:
         if not process.calls.work_count:
             continue
-        steps = find_steps(process.calls, process.marks)
+        steps = process.steps
         if isinstance(steps, NoSteps):
             reasons.append(steps.reason)
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cctrace.analyzers.arms import Arm, ClassPair, arm_of, main_pair, pair_classes, stands_for
@@ -109,13 +110,13 @@ def compare(on: Recording, off: Recording) -> Diff:
     Raises:
         UnusableInputError: one of them has no steps.
     """
-    return compare_arms(arm_of(on), arm_of(off))
+    on_arm, off_arm = arm_of(on), arm_of(off)
+    return compare_arms(on_arm, off_arm, pair_classes(off_arm, on_arm))
 
 
-def compare_arms(on_arm: Arm, off_arm: Arm) -> Diff:
-    """As `compare`, of recordings whose steps are known."""
+def compare_arms(on_arm: Arm, off_arm: Arm, pairs: Sequence[ClassPair]) -> Diff:
+    """As `compare`, of recordings whose steps are known; `pairs` are their classes that do the same work."""
     off, on = off_arm.recording, on_arm.recording
-    pairs = pair_classes(off_arm, on_arm)
     same_work = bool(pairs) and stands_for(pairs[0], off_arm, on_arm)
     main = pairs[0] if same_work else main_pair(off_arm, on_arm)
     off_us, on_us = _period_us(main.off_scope), _period_us(main.on_scope)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -13,6 +14,7 @@ from cctrace.analyzers.calls import CALL_FORM_COLUMNS, HOST_KINDS, Calls, calls_
 from cctrace.analyzers.forms import TIMES, Packed, packed
 from cctrace.analyzers.gpu import GPU_FORM_COLUMNS, GPU_KINDS, GpuRows, gpu_rows_of
 from cctrace.analyzers.marks import MARK_FORM_COLUMNS, Marks, marks_of
+from cctrace.analyzers.steps import NoSteps, Steps, find_steps
 from cctrace.trace import Metadata, Trace
 
 _HOST_COLUMNS: Final = tuple(dict.fromkeys((*CALL_FORM_COLUMNS, *MARK_FORM_COLUMNS)))
@@ -36,6 +38,23 @@ class Recording:
             timing is None and bool((~self.gpu.forms.stamped)[self.gpu.occurs].any())
         )
 
+    @cached_property
+    def processes(self) -> tuple[Process, ...]:
+        """The processes that made host calls or step marks, by pid."""
+        calls, marks, gpu = self.calls, self.marks, self.gpu
+        pids = {pid for pid, _, _ in calls.threads} | set(np.unique(marks.pid).tolist())
+        return tuple(
+            Process(
+                pid=pid,
+                name=_name(self.metadata, pid),
+                image_start_ns=_image_start(self.metadata, pid),
+                calls=calls.pick(_rows_of(calls, pid)),
+                marks=marks.pick(marks.pid == pid),
+                gpu=gpu.of_forms(gpu.forms.pid == pid),
+            )
+            for pid in sorted(pids)
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Process:
@@ -47,6 +66,11 @@ class Process:
     calls: Calls
     marks: Marks
     gpu: GpuRows
+
+    @cached_property
+    def steps(self) -> Steps | NoSteps:
+        """The steps that it runs, or why none were found."""
+        return find_steps(self.calls, self.marks)
 
 
 def load(trace: Trace) -> Recording:
@@ -66,23 +90,6 @@ def load(trace: Trace) -> Recording:
 
 def _packed(trace: Trace, names: Sequence[str], kinds: Sequence[str]) -> Packed:
     return packed(trace.batches((*names, *TIMES), kinds=kinds), names, trace.num_rows)
-
-
-def processes_of(recording: Recording) -> list[Process]:
-    """The processes that made host calls or step marks, by pid."""
-    calls, marks, gpu = recording.calls, recording.marks, recording.gpu
-    pids = {pid for pid, _, _ in calls.threads} | set(np.unique(marks.pid).tolist())
-    return [
-        Process(
-            pid=pid,
-            name=_name(recording.metadata, pid),
-            image_start_ns=_image_start(recording.metadata, pid),
-            calls=calls.pick(_rows_of(calls, pid)),
-            marks=marks.pick(marks.pid == pid),
-            gpu=gpu.of_forms(gpu.forms.pid == pid),
-        )
-        for pid in sorted(pids)
-    ]
 
 
 def _rows_of(calls: Calls, pid: int) -> slice:

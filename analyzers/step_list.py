@@ -8,12 +8,12 @@ import numpy as np
 
 from cctrace.analyzers.calls import Calls
 from cctrace.analyzers.columns import BoolArray, FloatArray
-from cctrace.analyzers.loading import Process, Recording, processes_of
+from cctrace.analyzers.loading import Process, Recording
 from cctrace.analyzers.provenance import Provenance, provenance_of
 from cctrace.analyzers.results import RESULT_FORMAT_VERSION, Result, about, microseconds, value
 from cctrace.analyzers.sentences import plural, time_text
 from cctrace.analyzers.steady import EXCLUSIONS, HICCUP, STEADY
-from cctrace.analyzers.steps import NoSteps, Steps, find_steps
+from cctrace.analyzers.steps import NoSteps, Steps
 from cctrace.analyzers.structure import step_of
 from cctrace.analyzers.summary import ClassSummary, class_summaries
 from cctrace.analyzers.waiting import waited_in_effect
@@ -67,7 +67,7 @@ def list_steps(recording: Recording, limit: int | None) -> StepList:
     """The steps of every process that hands work to the GPU, the first `limit` of each (None: all)."""
     processes = [
         _of_process(process, limit, _origin_ns(recording.calls))
-        for process in processes_of(recording)
+        for process in recording.processes
         if process.calls.work_count or len(process.marks)
     ]
     processes.sort(key=lambda one: -one.total_steps)
@@ -84,7 +84,7 @@ def _origin_ns(calls: Calls) -> int:
 
 
 def _of_process(process: Process, limit: int | None, origin_ns: int) -> ProcessSteps:
-    steps = find_steps(process.calls, process.marks)
+    steps = process.steps
     if isinstance(steps, NoSteps):
         return ProcessSteps(
             pid=process.pid,

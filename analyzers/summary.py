@@ -10,7 +10,7 @@ import numpy as np
 from cctrace.analyzers.copies import CopyBucket, copies_of
 from cctrace.analyzers.gpu import GpuBusy, busy_of
 from cctrace.analyzers.graphs import Graphs, graphs_of
-from cctrace.analyzers.loading import Process, Recording, processes_of
+from cctrace.analyzers.loading import Process, Recording
 from cctrace.analyzers.provenance import Provenance, provenance_of
 from cctrace.analyzers.results import RESULT_FORMAT_VERSION, Result, about, microseconds, value
 from cctrace.analyzers.scope import Scope, scope_of
@@ -19,7 +19,7 @@ from cctrace.analyzers.spread import Spread, spread
 from cctrace.analyzers.stalls import Stalls, stalls_of
 from cctrace.analyzers.startup import StartUp, start_up_of
 from cctrace.analyzers.steady import EXCLUSIONS, HICCUP
-from cctrace.analyzers.steps import NoSteps, Steps, find_steps
+from cctrace.analyzers.steps import NoSteps, Steps
 from cctrace.analyzers.submissions import Submissions, submissions_of
 from cctrace.analyzers.window import nothing_recorded
 
@@ -92,7 +92,7 @@ class Summary(Result):
 
 def summarize(recording: Recording) -> Summary:
     """The summary of a recording."""
-    found = processes_of(recording)
+    found = recording.processes
     working = [process for process in found if process.calls.work_count or len(process.marks)]
     summaries = [_process(process, recording) for process in working]
     summaries.sort(key=lambda one: (one.steps is None, -one.work_submissions))
@@ -107,7 +107,7 @@ def summarize(recording: Recording) -> Summary:
 
 
 def _process(process: Process, recording: Recording) -> ProcessSummary:
-    steps = find_steps(process.calls, process.marks)
+    steps = process.steps
     return ProcessSummary(
         pid=process.pid,
         name=process.name,

@@ -16,8 +16,7 @@ from cctrace.analyzers.attribution.collectives import any_collective
 from cctrace.analyzers.attribution.rows import DeviceRows
 from cctrace.analyzers.attribution.timeline import COLUMNS, NONE, THREADS, Timeline
 from cctrace.analyzers.columns import IntArray
-from cctrace.analyzers.loading import processes_of
-from cctrace.analyzers.steps import NoSteps, find_steps
+from cctrace.analyzers.steps import NoSteps
 
 STREAMS: Final = 1_000_000
 """Numbers of streams of one rank: those of the n-th rank begin at n times this."""
@@ -31,10 +30,10 @@ MAX_SHIFT: Final = 0.5
 def other_ranks(arm: Arm) -> tuple[Arm, ...]:
     """Further processes of a recording that run the same steps at the same time, by pid."""
     found = []
-    for process in processes_of(arm.recording):
-        if process.pid == arm.process.pid or not process.calls.is_work.any():
+    for process in arm.recording.processes:
+        if process.pid == arm.process.pid or not process.calls.work_count:
             continue
-        steps = find_steps(process.calls, process.marks)
+        steps = process.steps
         if isinstance(steps, NoSteps):
             continue
         candidate = Arm(arm.recording, process, steps, 0)

@@ -16,12 +16,12 @@ from cctrace.analyzers.columns import IntArray
 from cctrace.analyzers.findings.order import Order, order_of
 from cctrace.analyzers.gpu import GpuBusy
 from cctrace.analyzers.graphs import Graphs, graphs_of
-from cctrace.analyzers.loading import Process, Recording, load, processes_of
+from cctrace.analyzers.loading import Process, Recording, load
 from cctrace.analyzers.results import microseconds
 from cctrace.analyzers.scope import Scope, scope_of_steps, typical_scope_of
 from cctrace.analyzers.stalls import Stalls, stalls_of
 from cctrace.analyzers.steady import HICCUP, SET_UP, STEADY, WARM_UP
-from cctrace.analyzers.steps import NoSteps, Steps, find_steps
+from cctrace.analyzers.steps import NoSteps, Steps
 from cctrace.analyzers.structure import rows_within
 from cctrace.analyzers.submissions import Submissions, submissions_of
 from cctrace.analyzers.summary import gpu_busy
@@ -110,8 +110,8 @@ def observe(trace: Trace, recording: Recording | None = None) -> Observation:
         recording: its rows, if they have been loaded already.
     """
     recording = recording or load(trace)
-    working = [process for process in processes_of(recording) if process.calls.work_count]
-    found = [(process, find_steps(process.calls, process.marks)) for process in working]
+    working = [process for process in recording.processes if process.calls.work_count]
+    found = [(process, process.steps) for process in working]
     if not found:
         return Observation(trace, recording, None, None, "no process handed work to the GPU", 0)
     process, steps = max(found, key=lambda one: _steady_ns(one[1]))

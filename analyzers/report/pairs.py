@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from cctrace.analyzers.arms import Arm, arm_of, main_pair, pair_classes
+from cctrace.analyzers.arms import Arm, ClassPair, arm_of, main_pair, pair_classes
 from cctrace.analyzers.attribution.engine import attribute_arms
 from cctrace.analyzers.attribution.kernel_times import KernelTimes
 from cctrace.analyzers.columns import FloatArray
-from cctrace.analyzers.diff import compare_arms
+from cctrace.analyzers.diff import Diff, compare_arms
 from cctrace.analyzers.findings import Observation, find_in_pair
 from cctrace.analyzers.loading import Recording
 from cctrace.analyzers.report.assembly import ComparedPair
@@ -36,12 +37,13 @@ def compared_pair(
     """
     off_arm, on_arm = (arm_of(one) for one in rows)
     attribution = attribute_arms(off_arm, on_arm, kernel_times)
+    calls, within = _without_replay(off_arm, on_arm)
     return ComparedPair(
         off=str(off.path),
         on=str(on.path),
         attribution=attribution,
-        calls=compare_arms(on_arm, off_arm),
-        within=_within(off_arm, on_arm),
+        calls=calls,
+        within=within,
         findings=find_in_pair(_observation(on, on_arm), _observation(off, off_arm), attribution),
     )
 
@@ -50,9 +52,15 @@ def _observation(trace: Trace, arm: Arm) -> Observation:
     return Observation(trace, arm.recording, arm.process, arm.steps, None, arm.other_processes)
 
 
-def _within(off: Arm, on: Arm) -> WithinRun | None:
+def _without_replay(off: Arm, on: Arm) -> tuple[Diff, WithinRun | None]:
+    """Calls and waiting compared, and the within-run spread of the steps."""
+    pairs = pair_classes(off, on)
+    return compare_arms(on, off, pairs), _within(off, on, pairs)
+
+
+def _within(off: Arm, on: Arm, pairs: Sequence[ClassPair]) -> WithinRun | None:
     """The within-run spread of the class of steps that stands for the runs."""
-    main = next(iter(pair_classes(off, on)), None) or main_pair(off, on)
+    main = pairs[0] if pairs else main_pair(off, on)
     return within_run(_periods_us(off, main.off), _periods_us(on, main.on))
 
 
