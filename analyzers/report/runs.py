@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from cctrace.analyzers.attribution.engine import attribute
 from cctrace.analyzers.attribution.kernel_times import KernelTimes, kernel_times_of
+from cctrace.analyzers.attribution.result import Attribution
 from cctrace.analyzers.comparability import Outline, comparability_of, outline
-from cctrace.analyzers.loading import load
+from cctrace.analyzers.loading import Recording, load
 from cctrace.analyzers.report.assembly import ComparedPair, assembled, measured
 from cctrace.analyzers.report.document import Report
 from cctrace.analyzers.report.pairs import compared_pair
@@ -28,13 +30,26 @@ class _Comparisons:
 
     def compared(self, off: Trace, on: Trace) -> ComparedPair:
         """What the pair says."""
+        pair = compared_pair(off, on, self._loaded(off, on), self._kernel_times)
+        self._count()
+        return pair
+
+    def attributed(self, off: Trace, on: Trace) -> Attribution:
+        """Only the causes of the pair."""
+        first, second = self._loaded(off, on)
+        causes = attribute(second, first, self._kernel_times)
+        self._count()
+        return causes
+
+    def _loaded(self, off: Trace, on: Trace) -> tuple[Recording, Recording]:
         first, second = load(off), load(on)
-        pair = compared_pair(off, on, (first, second), self._kernel_times)
         self._outlines |= {off.path: outline(first), on.path: outline(second)}
+        return first, second
+
+    def _count(self) -> None:
         self._done += 1
         if self._progress is not None:
             self._progress(self._done, self._total)
-        return pair
 
     def outlines(self, traces: Sequence[Trace]) -> list[Outline]:
         """Outlines of recordings that have been compared."""
@@ -102,8 +117,8 @@ def _tee_split(
     """The split by the third arm, and why there is none though it was given."""
     if not tee:
         return None, ()
-    vm = [work.compared(first, third) for first, third in zip(off, tee, strict=False)]
-    gpu = [work.compared(third, second) for third, second in zip(tee, on, strict=False)]
+    vm = [work.attributed(first, third) for first, third in zip(off, tee, strict=False)]
+    gpu = [work.attributed(third, second) for third, second in zip(tee, on, strict=False)]
     firsts, thirds, seconds = (work.outlines(traces) for traces in (off, tee, on))
     forbidden = (
         *comparability_of(firsts, thirds).forbidden_because,
@@ -111,5 +126,5 @@ def _tee_split(
     )
     if forbidden:
         return None, (f"no split by the runs with the trusted VM alone, because {forbidden[0]}",)
-    first, second = ([measured(pair.attribution) for pair in pairs] for pairs in (vm, gpu))
+    first, second = ([measured(causes) for causes in pairs] for pairs in (vm, gpu))
     return split_by_tee(first, second), ()
