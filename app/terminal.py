@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import sys
 from collections.abc import Iterable, Sequence
 
 from rich.box import SIMPLE_HEAD
@@ -16,8 +14,6 @@ from cctrace.app.palette import FAINT_STYLE, HEADING_STYLE, WARNING_COLOUR
 
 def console() -> Console:
     """A console on stdout; colours only on a terminal, and not with NO_COLOR."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # "µ" must not end a command where the locale lacks it
     return Console(highlight=False, markup=False, emoji=False, soft_wrap=False)
 
 

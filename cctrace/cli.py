@@ -17,6 +17,7 @@ import typer
 
 from cctrace import __version__
 from cctrace.errors import EXIT_UNUSABLE_INPUT, CctraceError
+from cctrace.terminal import spell_out
 
 COMMANDS: Final = (
     "record",
@@ -93,6 +94,8 @@ def main() -> None:
     with contextlib.suppress(OSError, ValueError, RuntimeError):  # no stderr at all
         if sys.__stderr__ is not None and not faulthandler.is_enabled():
             faulthandler.enable(sys.__stderr__)  # a crash in a native library says where
+    for stream in (sys.stdout, sys.stderr):
+        spell_out(stream)
     try:
         code = build_app()(prog_name="cctrace", standalone_mode=False)
     except CctraceError as error:

@@ -1,14 +1,57 @@
-"""What commands say on stderr: lines for people, and progress. Data goes to stdout, and only there."""
+"""What commands say on stderr: lines for people, and progress. Data goes to stdout, and only there.
+
+Both are written with the letters that their encoding has.
+"""
 
 from __future__ import annotations
 
+import codecs
 import contextlib
+import io
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TextIO
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+SPELLINGS: Final = {
+    "−": "-",
+    "–": "-",
+    "·": "-",
+    "µ": "u",
+    "×": "x",
+    "÷": "/",
+    "±": "+-",
+    "≤": "<=",
+    "≈": "~",
+    "→": "->",
+    "▸": ">",
+    "…": "...",
+    "°": "",
+    "¹": "^1",
+    "²": "2",
+    "■": "#",
+    "�": "?",
+}
+"""Letters of the output that an encoding may lack, and how they are written without it."""
+_SPELLED: Final = "cctrace.spelled"
+
+
+def _spelled(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Handler of `codecs`: a letter that the encoding lacks by its spelling, else by its number."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    error.end = error.start + 1
+    letter = error.object[error.start]
+    return (SPELLINGS[letter], error.end) if letter in SPELLINGS else codecs.backslashreplace_errors(error)
+
+
+def spell_out(stream: TextIO | None) -> None:
+    """Lets a stream write every text: `-5 us` instead of `−5 µs` where its encoding lacks these letters."""
+    if isinstance(stream, io.TextIOWrapper):
+        codecs.register_error(_SPELLED, _spelled)
+        stream.reconfigure(errors=_SPELLED)
 
 
 def say(line: str) -> None:
