@@ -4,7 +4,12 @@
 the metadata, `conditions` and `kernels` look at the recordings, `compare` puts the findings together.
 """
 
-from cctrace.analyzers.comparability.compare import ArmsCompared, comparability_of, pair_comparability
+from cctrace.analyzers.comparability.compare import (
+    ArmsCompared,
+    comparability_of,
+    metadata_comparability,
+    pair_comparability,
+)
 from cctrace.analyzers.comparability.kernels import KernelDifferences
 from cctrace.analyzers.comparability.outline import Outline, outline
 
@@ -13,6 +18,7 @@ __all__ = [
     "KernelDifferences",
     "Outline",
     "comparability_of",
+    "metadata_comparability",
     "outline",
     "pair_comparability",
 ]

@@ -54,24 +54,37 @@ def comparability_of(off: Sequence[Outline], on: Sequence[Outline]) -> ArmsCompa
         off: outlines of the recordings without confidential computing, at least one.
         on: outlines of those with it, at least one.
     """
-    fields = {arm: [fields_of(one.metadata) for one in runs] for arm, runs in (("off", off), ("on", on))}
-    names = _leaves([name for arm in fields.values() for run in arm for name in run])
-    found = _differing(names, fields["off"], fields["on"])
-    for arm, runs in (("off", off), ("on", on)):
-        found += _within(arm, names, fields[arm], [run.path for run in runs])
     kernels = compared_kernels([run.kernels for run in off], [run.kernels for run in on])
+    fields = [fields_of(one.metadata) for one in (*off, *on)]
+    names = _leaves([name for run in fields for name in run])
+    return ArmsCompared(
+        items=_items(off, on, tuple(kernels_differ(kernels))),
+        equal_fields=sum(_is_equal(name, fields) for name in names),
+        unknown_fields=tuple(name for name in names if _is_unknown(name, fields)),
+        kernels=kernels,
+    )
+
+
+def metadata_comparability(off: Sequence[Outline], on: Sequence[Outline]) -> tuple[Comparability, ...]:
+    """As `comparability_of`, the gravest first, but of the metadata alone: kernels are not compared."""
+    return _items(off, on, ())
+
+
+def _items(
+    off: Sequence[Outline], on: Sequence[Outline], of_kernels: Sequence[Comparability]
+) -> tuple[Comparability, ...]:
+    """What differs, or is not known, the gravest first; of one gravity, what was observed before fields."""
+    arms = (("off", off), ("on", on))
+    fields = {arm: [fields_of(one.metadata) for one in runs] for arm, runs in arms}
+    names = _leaves([name for runs in fields.values() for run in runs for name in run])
+    found = _differing(names, fields["off"], fields["on"])
+    for arm, runs in arms:
+        found += _within(arm, names, fields[arm], [run.path for run in runs])
     met = list(conditions(off, on))
     # A condition that forbids names the recording; its field alone would say the same with less.
     said = {one.name for one in met if one.severity == FORBIDS}
     found = [one for one in found if one.severity != FORBIDS or one.name not in said]
-    items = [*met, *kernels_differ(kernels), *found]
-    unknown = tuple(name for name in names if _is_unknown(name, fields["off"] + fields["on"]))
-    return ArmsCompared(
-        items=tuple(sorted(items, key=_gravity)),
-        equal_fields=sum(_is_equal(name, fields["off"] + fields["on"]) for name in names),
-        unknown_fields=unknown,
-        kernels=kernels,
-    )
+    return tuple(sorted([*met, *of_kernels, *found], key=_gravity))
 
 
 def _gravity(one: Comparability) -> tuple[int, bool]:
@@ -175,12 +188,15 @@ def _within(
         text = _texts(values, None)
         off, on = (text, None) if arm == "off" else (None, text)
         message = f"{name} differs between runs of the {arm} arm ({odd} from {paths[0]}): {rule.why}"
-        found.append(difference(name, _severity_within(name, values), off, on, message))
+        found.append(difference(name, severity_within(name, values), off, on, message))
     return found
 
 
-def _severity_within(name: str, values: Sequence[Any]) -> str:
-    """Within an arm nothing is meant to differ, what the comparison is about least of all."""
+def severity_within(name: str, values: Sequence[Any]) -> str:
+    """Severity of values that differ between runs of one arm.
+
+    Nothing is meant to differ there, what the comparison is about least of all.
+    """
     severity = FORBIDS if name in MUST_REPEAT else rule_of(name).severity
     if severity == EXPECTED:
         return WARNS

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Final
 
 from cctrace.analyzers.attribution.result import Comparability
+from cctrace.analyzers.comparability.identity import Identity, identity_of
 from cctrace.analyzers.comparability.outline import Outline
 from cctrace.analyzers.comparability.rules import FORBIDS, INFORMS, WARNS
 from cctrace.analyzers.sentences import percent, time_text
@@ -41,9 +43,10 @@ def _of_arm(arm: str, name: str, severity: str, text: str | None, message: str) 
 
 
 def _cc_states(off: Sequence[Outline], on: Sequence[Outline]) -> Iterator[Comparability]:
-    paths = [run.path for run in (*off, *on)]
-    if len(set(paths)) < len(paths):
-        yield difference("recording", WARNS, off[0].path, on[0].path, "a recording is compared with itself")
+    for first, second in product(off, on):
+        if _who(first) == _who(second):
+            message = "a recording is compared with itself"
+            yield difference("recording", WARNS, first.path, second.path, message)
     first, second = _modes(off), _modes(on)
     off_is_on, on_is_off = bool(first) and "off" not in first, second == {"off"}
     texts = (" | ".join(sorted(first)) or None, " | ".join(sorted(second)) or None)
@@ -57,6 +60,10 @@ def _cc_states(off: Sequence[Outline], on: Sequence[Outline]) -> Iterator[Compar
     if "devtools" in first | second:
         message = "devtools mode is no production CC: costs can differ"
         yield difference("security.cc_mode", WARNS, *texts, message)
+
+
+def _who(run: Outline) -> Identity:
+    return identity_of(run.metadata) or (run.path,)
 
 
 def _modes(runs: Sequence[Outline]) -> set[str]:
