@@ -43,10 +43,9 @@ def _of_arm(arm: str, name: str, severity: str, text: str | None, message: str) 
 
 
 def _cc_states(off: Sequence[Outline], on: Sequence[Outline]) -> Iterator[Comparability]:
-    for first, second in product(off, on):
-        if _who(first) == _who(second):
-            message = "a recording is compared with itself"
-            yield difference("recording", WARNS, first.path, second.path, message)
+    for one, other in product(off, on):
+        if _who(one) == _who(other):
+            yield difference("recording", WARNS, one.path, other.path, "a recording is compared with itself")
     first, second = _modes(off), _modes(on)
     off_is_on, on_is_off = bool(first) and "off" not in first, second == {"off"}
     texts = (" | ".join(sorted(first)) or None, " | ".join(sorted(second)) or None)

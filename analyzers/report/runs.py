@@ -10,6 +10,7 @@ from cctrace.analyzers.attribution.engine import attribute
 from cctrace.analyzers.attribution.kernel_times import KernelTimes, kernel_times_of
 from cctrace.analyzers.attribution.result import Attribution
 from cctrace.analyzers.comparability import Outline, comparability_of, outline
+from cctrace.analyzers.comparability.identity import refuse_copies
 from cctrace.analyzers.loading import Recording, load
 from cctrace.analyzers.report.assembly import ComparedPair, assembled, measured
 from cctrace.analyzers.report.document import Report
@@ -76,13 +77,12 @@ def compared_runs(
         progress: is told how many of all comparisons are done.
 
     Raises:
-        UnusableInputError: a file cannot be read, or has no steps.
+        UnusableInputError: a file cannot be read, or has no steps; or an arm holds a recording twice.
     """
-    pairing = paired_in_order([open_trace(path) for path in off], [open_trace(path) for path in on], started)
+    off_runs, on_runs, tee_runs = (_opened(paths) for paths in (off, on, tee_only))
+    pairing = paired_in_order(off_runs, on_runs, started)
     firsts, seconds = [first for first, _ in pairing.pairs], [second for _, second in pairing.pairs]
-    thirds = [
-        tee for tee, _ in paired_in_order([open_trace(path) for path in tee_only], seconds, started).pairs
-    ]
+    thirds = [tee for tee, _ in paired_in_order(tee_runs, seconds, started).pairs]
     kernels = None if kernel_times is None else kernel_times_of(load(open_trace(kernel_times)))
     work = _Comparisons(len(firsts) + 2 * len(thirds), kernels, progress)
     pairs = [work.compared(first, second) for first, second in pairing.pairs]
@@ -100,6 +100,12 @@ def compared_runs(
         kernel_times=None if kernel_times is None else str(kernel_times),
         fail_over_pct=fail_over_pct,
     )
+
+
+def _opened(paths: Sequence[Path]) -> list[Trace]:
+    runs = [open_trace(path) for path in paths]
+    refuse_copies(runs)
+    return runs
 
 
 def started(trace: Trace) -> float | None:

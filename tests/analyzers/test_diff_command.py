@@ -1,6 +1,7 @@
 """`cctrace diff` from the command line: arms, repeats, gate, page, and input that cannot be used."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -197,6 +198,36 @@ def test_every_view_fits_a_pipe(by: str, write_run: WriteRun, run_cli: RunCli) -
     assert done.returncode == 0
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert "\x1b" not in done.stdout
+
+
+def test_a_copy_of_a_run_is_no_repeat(write_run: WriteRun, tmp_path: Path, run_cli: RunCli) -> None:
+    on, off = write_run("on", "on", 1), write_run("off", "off", 2)
+    copy = tmp_path / "again.parquet"
+    shutil.copy(on, copy)
+
+    done = run_cli("diff", "--on", on, copy, "--off", off, write_run("other", "off", 3))
+
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == f"cctrace: {copy}: the same recording as {on}; a run is no repeat of itself\n"
+
+
+def test_a_copy_with_another_label_is_no_repeat(
+    write_run: WriteRun, write_trace: WriteTrace, run_cli: RunCli
+) -> None:
+    def run(name: str, seed: int, start_ns: int, label: str) -> Path:
+        begin = Recording(host="node", start_ns=start_ns, started_at=START.isoformat())
+        said = replace(metadata("on", 0), recording=begin, label=label)
+        return write_trace(name, build(replace(LOAD, tolls=LAUNCH, seed=seed)).table, said)
+
+    off = [write_run(f"off{number}", "off", number) for number in range(2)]
+    first, relabelled, second = run("a", 8, 100, "one"), run("b", 8, 100, "two"), run("c", 9, 200, "one")
+
+    refused = run_cli("diff", "--on", first, relabelled, "--off", *off)
+    taken = run_cli("diff", "--on", first, second, "--off", *off)
+
+    assert (refused.returncode, taken.returncode) == (2, 0)
+    assert f"{relabelled}: the same recording as {first}" in refused.stderr
 
 
 @pytest.mark.parametrize(

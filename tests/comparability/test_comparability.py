@@ -211,6 +211,20 @@ def test_a_recording_against_itself_is_told() -> None:
     assert severity(comparability_of([one], [one]), "recording") == "warns"
 
 
+def test_a_recording_against_its_copy_is_told() -> None:
+    begun = replace(OFF, recording=replace(OFF.recording, host="node", start_ns=100))
+    other = replace(begun, recording=replace(begun.recording, start_ns=200))
+    one, copy, another = (
+        outline(recording(said, path)) for said, path in ((begun, "a"), (begun, "b"), (other, "c"))
+    )
+
+    found = item(comparability_of([one], [copy]), "recording")
+
+    assert found is not None
+    assert (found.severity, found.off, found.on) == ("warns", "a", "b")
+    assert item(comparability_of([one], [another]), "recording") is None
+
+
 # ---- recordings
 
 
