@@ -5,13 +5,15 @@ part of a step; `trends` reads a sweep of pairs. A rule is a pure function of wh
 recording.
 """
 
-from cctrace.analyzers.findings.find import find, find_in_pair
-from cctrace.analyzers.findings.result import Evidence, Finding, Findings, Saving
+from cctrace.analyzers.findings.find import find, find_in_file, find_in_pair
+from cctrace.analyzers.findings.result import Checked, Evidence, Example, Finding, Findings, Saving
 from cctrace.analyzers.findings.trends import SweepPoint, Trend, sweep_point, trends_of
 from cctrace.analyzers.findings.view import Observation, observe
 
 __all__ = [
+    "Checked",
     "Evidence",
+    "Example",
     "Finding",
     "Findings",
     "Observation",
@@ -19,6 +21,7 @@ __all__ = [
     "SweepPoint",
     "Trend",
     "find",
+    "find_in_file",
     "find_in_pair",
     "observe",
     "sweep_point",

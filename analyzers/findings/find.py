@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Final
 
 from cctrace.analyzers.attribution.result import Attribution
@@ -20,10 +21,11 @@ from cctrace.analyzers.findings.result import (
 )
 from cctrace.analyzers.findings.rule import Answer, CannotTell, Rule
 from cctrace.analyzers.findings.rules import RULES
-from cctrace.analyzers.findings.view import Observation, StepView, views_of
+from cctrace.analyzers.findings.view import Observation, StepView, observe, views_of
 from cctrace.analyzers.provenance import provenance_of
 from cctrace.analyzers.results import RESULT_FORMAT_VERSION
 from cctrace.analyzers.sentences import percent, plural, time_text
+from cctrace.trace import open_trace
 
 MOST: Final = 0.9
 """Part of the steps' time that findings stand for without a word."""
@@ -33,6 +35,15 @@ _PHASE_WORDS: Final = {"decode": "decode step", "prefill": "prefill step", "mixe
 def find(seen: Observation) -> Findings:
     """What the rules find in one recording."""
     return _examined(seen, None, None)
+
+
+def find_in_file(path: Path) -> Findings:
+    """As `find`, of a trace file.
+
+    Raises:
+        UnusableInputError: the file is no trace that can be read.
+    """
+    return find(observe(open_trace(path)))
 
 
 def find_in_pair(on: Observation, off: Observation, attribution: Attribution | None = None) -> Findings:

@@ -9,7 +9,7 @@ import numpy as np
 
 from cctrace.analyzers.categories import CATEGORIES
 from cctrace.analyzers.columns import IntArray
-from cctrace.analyzers.findings.result import Evidence
+from cctrace.analyzers.findings.result import Evidence, Example
 from cctrace.analyzers.findings.savings import time_us
 from cctrace.analyzers.findings.view import StepView, positions_in
 from cctrace.analyzers.results import microseconds
@@ -93,6 +93,19 @@ def evidence(view: StepView, rows: IntArray, text: str | None = None, scope: Sco
         count=len(rows),
         bytes=size,
         us_per_step=us,
+        example=_example(view, rows, scope),
+    )
+
+
+def _example(view: StepView, rows: IntArray, scope: Scope) -> Example:
+    """The call whose duration is nearest to the median: an odd one would show something else."""
+    duration = scope.calls.duration_ns[rows]
+    row = int(rows[np.argmin(np.abs(duration - np.median(duration)))])
+    begin = int(scope.start_ns[scope.step[row]])
+    return Example(
+        step=int(np.searchsorted(view.steps.start_ns, begin)),
+        begin_us=microseconds(int(scope.calls.start_ns[row]) - begin),
+        duration_us=microseconds(int(scope.calls.duration_ns[row])),
     )
 
 
@@ -125,4 +138,5 @@ def seen_outside(text: str, count: int, call: str | None = None, thread: str | N
         count=count,
         bytes=None,
         us_per_step=None,
+        example=None,
     )

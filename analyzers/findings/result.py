@@ -16,6 +16,15 @@ KINDS: Final = (COST, RISK, INFORMATION)
 
 
 @dataclass(frozen=True, kw_only=True)
+class Example(Result):
+    """One call, where it happened."""
+
+    step: int = value("number of the step, as `cctrace steps` counts them in its process, from 0")
+    begin_us: float = value("time from the begin of that step to the call", "µs")
+    duration_us: float = value("how long the call takes", "µs")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Evidence(Result):
     """What in the recording a finding rests on: one place in the step, or one kind of calls."""
 
@@ -28,6 +37,9 @@ class Evidence(Result):
     count: int = value("such calls in the steps that were looked at, or in the whole recording", "calls")
     bytes: int | None = value("size of one copy or allocation; median", "bytes")
     us_per_step: float | None = value("time in these calls per step, waiting included", "µs")
+    example: Example | None = field(
+        metadata=about("where to look at one of them; null for what lies outside of steps")
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -97,6 +97,7 @@ def assembled(
         calls_of_pair=pairs.index(nearest) + 1,
         calls=nearest.calls,
         findings=nearest.findings.findings,
+        checked=nearest.findings.checked,
     )
 
 

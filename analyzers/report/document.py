@@ -8,7 +8,7 @@ from typing import Final
 from cctrace.analyzers.attribution.result import Attribution
 from cctrace.analyzers.comparability import KernelDifferences
 from cctrace.analyzers.diff import Diff
-from cctrace.analyzers.findings import Finding
+from cctrace.analyzers.findings import Checked, Finding
 from cctrace.analyzers.results import Result, about, value
 from cctrace.analyzers.statistics import PairStatistics, TeeSplit
 
@@ -69,3 +69,4 @@ class Report(Attribution):
     findings: tuple[Finding, ...] = value(
         "what to change in that pair, largest saving first; then risks, then information"
     )
+    checked: tuple[Checked, ...] = value("what was looked for in that pair, also what was not found")

@@ -1,5 +1,6 @@
 """The shipped traces: what anybody who tries the program sees first."""
 
+import numpy as np
 import pytest
 from found import one, outcome, sample, sample_pair
 
@@ -92,3 +93,29 @@ def test_distorted_times_give_no_numbers() -> None:
     assert costs
     assert all(each.saving.high_us is None for each in costs)
     assert any("CUPTI" in note for note in result.notes)
+
+
+def test_evidence_names_a_call_that_can_be_looked_at() -> None:
+    seen = sample("server-graph-overlap-emulated")
+    assert seen.process is not None
+    assert seen.steps is not None
+    calls, period_us = seen.process.calls, seen.steps.period_ns / 1e3
+    finding = one(find(seen), "blocked-readback", "decode")
+    assert finding is not None
+
+    for place in finding.evidence:
+        example = place.example
+        assert example is not None
+        begin_ns = seen.steps.start_ns[example.step] + example.begin_us * 1e3
+        there = np.flatnonzero((np.abs(calls.start_ns - begin_ns) < 1) & calls.is_operation("copy"))
+        assert calls.duration_ns[there].tolist() == [pytest.approx(example.duration_us * 1e3)]
+        assert 0 <= example.begin_us < period_us[example.step]
+        assert seen.steps.classes[seen.steps.class_of[example.step]].name == finding.steps
+        assert example.duration_us == pytest.approx(place.us_per_step, rel=0.2)
+
+
+def test_what_lies_outside_of_steps_has_no_example() -> None:
+    tuner = one(find(sample("vllm-8b-full-emulated")), "autotuner-events")
+
+    assert tuner is not None
+    assert [place.example for place in tuner.evidence] == [None]
