@@ -18,6 +18,7 @@ from cctrace.analyzers.marks import Marks
 from cctrace.analyzers.phases import phase_of
 from cctrace.analyzers.steady import HICCUP, PAUSE_FACTOR, STEADY, exclusions
 from cctrace.analyzers.structure import (
+    MAX_CLASSES,
     NO_BATCH,
     SAME_PHASE,
     Structure,
@@ -28,8 +29,6 @@ from cctrace.analyzers.structure import (
     structure_of,
 )
 
-Labels = np.ndarray[tuple[int], np.dtype[np.object_]]
-"""One label per step."""
 Texts = np.ndarray[tuple[int], np.dtype[np.str_]]
 THREADS_TRIED: Final = 4
 """Busiest threads whose calls are searched for steps: a thread that only loads weights can be the busiest."""
@@ -132,6 +131,13 @@ class Steps:
         return factors
 
     @property
+    def classes_by_time(self) -> list[int]:
+        """Class numbers, the class with most time first: the order in which they are listed."""
+        total = np.bincount(self.class_of, weights=self.period_ns, minlength=len(self.classes))
+        order: list[int] = np.argsort(-total, kind="stable").tolist()
+        return order
+
+    @property
     def main_class(self) -> int:
         """The class that stands for the run: the decode class (else any) with most steady time."""
         decode = [index for index, one in enumerate(self.classes) if one.phase == "decode"]
@@ -157,6 +163,14 @@ class _Frame:
     def period_ns(self) -> IntArray:
         """Length of each step."""
         return self.end_ns - self.start_ns
+
+
+@dataclass(frozen=True, eq=False)
+class _Labels:
+    """The labels of steps: `words[of_step]`; no two words are equal."""
+
+    words: Texts
+    of_step: IntArray
 
 
 @dataclass(frozen=True)
@@ -210,14 +224,21 @@ def _from_marks(pid: int, calls: Calls, marks: Marks) -> Steps | NoSteps:
     proper = end > start
     if not proper.any():
         return NoSteps(pid, "all its step marks begin at the same time")
-    labels = np.array([marks.labels[code] if code >= 0 else "step" for code in marks.label[:-1]], object)
-    name = str(labels[0]) if len(set(labels)) == 1 else f"{len(set(labels))} labels"
+    labels = _labels_of(marks.label[:-1], marks.labels)
+    name = str(labels.words[0]) if len(labels.words) == 1 else f"{len(labels.words)} labels"
     others = tuple(int(other) for other in threads[counts >= MIN_MARKS] if other != tid)
     frame = _Frame(pid, tid, "marks", f"step mark ({name})", None, start[proper], end[proper], others)
-    return _classified(frame, calls, labels[proper])
+    return _classified(frame, calls, _Labels(labels.words, labels.of_step[proper]))
 
 
-def _classified(frame: _Frame, calls: Calls, labels: Labels | None) -> Steps:
+def _labels_of(codes: IntArray, vocabulary: tuple[str, ...]) -> _Labels:
+    """The labels of marks by their codes; a mark without a label (code −1) is called a step."""
+    words, number = np.unique(np.array([*vocabulary, "step"]), return_inverse=True)
+    used, of_step = np.unique(number.reshape(-1)[codes], return_inverse=True)
+    return _Labels(words[used], of_step.reshape(-1))
+
+
+def _classified(frame: _Frame, calls: Calls, labels: _Labels | None) -> Steps:
     step = step_of(calls, frame.start_ns, frame.end_ns)
     if frame.other_loops:
         step[np.isin(calls.tid, frame.other_loops)] = -1
@@ -249,24 +270,25 @@ def _classified(frame: _Frame, calls: Calls, labels: Labels | None) -> Steps:
 
 def _classes(
     structure: Structure,
-    labels: Labels | None,
+    labels: _Labels | None,
     calls: Calls,
     frame: _Frame,
 ) -> tuple[IntArray, tuple[StepClass, ...]]:
     """Labels that name a phase are classes of their own; all else is told apart by structure and batch."""
     steps = len(structure.cluster)
-    words, label_of = np.array([""]), np.zeros(steps, np.int64)
-    if labels is not None:
-        words, label_of = np.unique(_frequent(labels.astype(str)), return_inverse=True)
+    labels = _Labels(np.array([""]), np.zeros(steps, np.int64)) if labels is None else _frequent(labels)
+    words, label_of = labels.words, labels.of_step
     phases = [phase_of(str(word)) for word in words]
     labelled = np.array([phase != "unknown" for phase in phases], np.bool_)[label_of]
     cluster = np.where(labelled, 0, structure.cluster + 1)
     # Prefills differ in size from one to the next; telling them apart by it would leave classes of one step.
     decode_like = np.concatenate((structure.likeness, [0.0]))[structure.cluster] >= SAME_PHASE
     batch = np.where(labelled | ~decode_like, NO_BATCH, structure.batch)
-    rows = np.stack([label_of.reshape(-1), cluster, batch], axis=1)
-    values, class_of = np.unique(rows, axis=0, return_inverse=True)
+    # One number for all three sorts much faster than rows of them.
+    key = (label_of * (MAX_CLASSES + 1) + cluster) * (int(batch.max(initial=NO_BATCH)) - NO_BATCH + 1)
+    _, first, class_of = np.unique(key + batch - NO_BATCH, return_index=True, return_inverse=True)
     class_of = class_of.reshape(-1)
+    values = np.stack([label_of[first], cluster[first], batch[first]], axis=1)
     dominant = _dominates(structure, frame.period_ns)
     classes = []
     for number, (label, group, size) in enumerate(values):
@@ -298,16 +320,14 @@ def _guess(structure: Structure, group: int, *, dominant: bool) -> str:
     return "decode" if group > 0 and structure.likeness[group - 1] >= SAME_PHASE else "other"
 
 
-def _frequent(texts: Texts) -> Texts:
+def _frequent(labels: _Labels) -> _Labels:
     """The labels with all but the most frequent replaced by their phase."""
-    words, label_of, counts = np.unique(texts, return_inverse=True, return_counts=True)
-    if len(words) <= MAX_LABELS:
-        return texts
+    counts = np.bincount(labels.of_step, minlength=len(labels.words))
     rare = np.argsort(-counts, kind="stable")[MAX_LABELS:]
-    replaced = words.astype(object)
-    replaced[rare] = [f"{phase_of(str(words[number]))}, rare labels" for number in rare]
-    common: Texts = replaced.astype(str)[label_of]
-    return common
+    replaced = labels.words.astype(object)
+    replaced[rare] = [f"{phase_of(str(labels.words[number]))}, rare labels" for number in rare]
+    words, number = np.unique(replaced.astype(str), return_inverse=True)
+    return _Labels(words, number.reshape(-1)[labels.of_step])
 
 
 def _shape(calls: Calls, start_ns: IntArray, end_ns: IntArray) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from cctrace.analyzers.copies import CopyBucket, copies_of
 from cctrace.analyzers.gpu import GpuBusy, busy_of
 from cctrace.analyzers.graphs import Graphs, graphs_of
-from cctrace.analyzers.loading import Process, Recording
+from cctrace.analyzers.loading import Process, Recording, load
 from cctrace.analyzers.provenance import Provenance, provenance_of
 from cctrace.analyzers.results import RESULT_FORMAT_VERSION, Result, about, microseconds, value
 from cctrace.analyzers.scope import Scope, scope_of
@@ -22,6 +23,7 @@ from cctrace.analyzers.steady import EXCLUSIONS, HICCUP
 from cctrace.analyzers.steps import NoSteps, Steps
 from cctrace.analyzers.submissions import Submissions, submissions_of
 from cctrace.analyzers.window import nothing_recorded
+from cctrace.trace import open_trace
 
 OTHER_THREAD_SHARE: Final = 0.05
 """Another thread that waits this part of the step for the GPU is what the step can hang on, and is named.
@@ -157,7 +159,6 @@ def gpu_busy(recording: Recording, process: Process, scope: Scope) -> GpuBusy:
 def class_summaries(steps: Steps) -> tuple[ClassSummary, ...]:
     """The classes of steps, by total time."""
     period = steps.period_ns
-    total = np.bincount(steps.class_of, weights=period, minlength=len(steps.classes))
     return tuple(
         ClassSummary(
             name=steps.classes[number].name,
@@ -168,7 +169,7 @@ def class_summaries(steps: Steps) -> tuple[ClassSummary, ...]:
             steady_steps=int(steps.steady_of(number).sum()),
             period=spread(period[steps.steady_of(number)]),
         )
-        for number in np.argsort(-total, kind="stable").tolist()
+        for number in steps.classes_by_time
     )
 
 
@@ -257,3 +258,8 @@ def _notes(recording: Recording, summaries: list[ProcessSummary]) -> tuple[str, 
         if one.steps is not None and one.steps.other_loops
     )
     return tuple(notes)
+
+
+def summary_of(path: Path) -> Summary:
+    """The summary of a recording in a file. Raises UnusableInputError."""
+    return summarize(load(open_trace(path)))
