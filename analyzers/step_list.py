@@ -7,16 +7,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cctrace.analyzers.calls import Calls
-from cctrace.analyzers.columns import BoolArray, FloatArray
 from cctrace.analyzers.loading import Process, Recording
 from cctrace.analyzers.provenance import Provenance, provenance_of
 from cctrace.analyzers.results import RESULT_FORMAT_VERSION, Result, about, microseconds, value
 from cctrace.analyzers.sentences import plural, time_text
 from cctrace.analyzers.steady import EXCLUSIONS, HICCUP, STEADY
+from cctrace.analyzers.step_counts import counts_of
 from cctrace.analyzers.steps import NoSteps, Steps
-from cctrace.analyzers.structure import step_of
 from cctrace.analyzers.summary import ClassSummary, class_summaries
-from cctrace.analyzers.waiting import waited_in_effect
 from cctrace.analyzers.window import nothing_recorded
 
 
@@ -111,21 +109,8 @@ def _of_process(process: Process, limit: int | None, origin_ns: int) -> ProcessS
 
 
 def _rows(calls: Calls, steps: Steps, listed: int, origin_ns: int) -> tuple[StepRow, ...]:
-    step = step_of(calls, steps.start_ns[:listed], steps.end_ns[:listed])
-    inside = (step >= 0) & ~np.isin(calls.tid, steps.other_loops)
-    calls, step = calls.pick(inside), step[inside]
-    own = calls.tid == steps.submitting_tid
-    work = calls.is_work
-
-    def per_step(chosen: BoolArray, weights: FloatArray | None = None) -> FloatArray:
-        picked = None if weights is None else weights[chosen]
-        return np.bincount(step[chosen], weights=picked, minlength=listed).astype(np.float64)
-
-    duration = calls.duration_ns.astype(np.float64)
-    submissions, graphs = per_step(work), per_step(work & calls.is_operation("graph"))
-    waiting = per_step(own & waited_in_effect(calls), duration)
-    inside_calls = per_step(own, duration)
-    rank = _rank(steps)
+    counts = counts_of(calls, steps)
+    rank = {number: position for position, number in enumerate(steps.classes_by_time)}
     factors = steps.hiccup_factors()
     return tuple(
         StepRow(
@@ -135,10 +120,10 @@ def _rows(calls: Calls, steps: Steps, listed: int, origin_ns: int) -> tuple[Step
             step_class=rank[int(steps.class_of[index])],
             counts=bool(steps.exclusion[index] == STEADY),
             excluded_because=_why_excluded(int(steps.exclusion[index]), float(factors[index])),
-            work_submissions=int(submissions[index]),
-            graph_launches=int(graphs[index]),
-            waiting_us=microseconds(waiting[index]),
-            in_calls_us=microseconds(inside_calls[index]),
+            work_submissions=int(counts.work[index]),
+            graph_launches=int(counts.graphs[index]),
+            waiting_us=microseconds(int(counts.waiting_ns[index])),
+            in_calls_us=microseconds(int(steps.inside_ns[index])),
         )
         for index in range(listed)
     )
@@ -150,12 +135,6 @@ def _why_excluded(reason: int, factor: float) -> str | None:
     if reason == HICCUP and np.isfinite(factor):
         return f"{EXCLUSIONS[reason]}: its calls took {factor:.1f} times longer"
     return EXCLUSIONS[reason]
-
-
-def _rank(steps: Steps) -> dict[int, int]:
-    """Class number -> its position in the list that `class_summaries` gives."""
-    total = np.bincount(steps.class_of, weights=steps.period_ns, minlength=len(steps.classes))
-    return {number: rank for rank, number in enumerate(np.argsort(-total, kind="stable").tolist())}
 
 
 def _headline(recording: Recording, processes: list[ProcessSteps]) -> str:
