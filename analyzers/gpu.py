@@ -93,6 +93,33 @@ class GpuBusy(Result):
     cannot_tell_because: str | None = value("why there is no number")
 
 
+@dataclass(frozen=True, eq=False)
+class BusySteps:
+    """How long the GPU worked in each step.
+
+    Attributes:
+        busy_ns: union of the GPU's work in each step, mean over devices; 0 where no row of `source` lies.
+        source: as in GpuBusy; None if no source saw any of the steps.
+        caveat: what the numbers leave out.
+        upper_bound: whether they hold gaps between kernels.
+        cannot_tell_because: why there is no source.
+    """
+
+    busy_ns: FloatArray
+    source: str | None = None
+    caveat: str | None = None
+    upper_bound: bool = False
+    cannot_tell_because: str | None = None
+
+    @property
+    def seen(self) -> BoolArray:
+        """Mask of the steps whose time is known: stamps see graphs and sampled steps only."""
+        if self.source is None:
+            return np.zeros(len(self.busy_ns), np.bool_)
+        mask: BoolArray = self.busy_ns > 0
+        return np.ones_like(mask) if self.source == "cupti" else mask
+
+
 def gpu_rows_from(table: pa.Table) -> GpuRows:
     """The GPU rows of a table with GPU_COLUMNS; NVTX ranges, which are host time, are left out."""
     return gpu_rows_of(packed(table.to_batches(), GPU_FORM_COLUMNS, table.num_rows))
@@ -114,7 +141,22 @@ def gpu_rows_of(rows: Packed) -> GpuRows:
 def busy_of(
     rows: GpuRows, start_ns: IntArray, end_ns: IntArray, collector: Collector, *, distorted: bool = False
 ) -> GpuBusy:
-    """How busy the GPU was within steps.
+    """How busy the GPU was within steps: `busy_steps` in one number; same arguments."""
+    if not len(start_ns):
+        return _unknown("there are no steady steps")
+    steps = busy_steps(rows, start_ns, end_ns, collector, distorted=distorted)
+    if steps.source is None:
+        return _unknown(steps.cannot_tell_because or "")
+    counted = steps.busy_ns > 0 if steps.upper_bound else np.full(len(start_ns), True)
+    busy, period = steps.busy_ns[counted], (end_ns - start_ns)[counted]
+    share = float(busy.sum() / max(int(period.sum()), 1))
+    return GpuBusy(share, float(busy.mean()) / 1e3, steps.upper_bound, steps.source, steps.caveat, None)
+
+
+def busy_steps(
+    rows: GpuRows, start_ns: IntArray, end_ns: IntArray, collector: Collector, *, distorted: bool = False
+) -> BusySteps:
+    """How long the GPU worked in each of some steps, by the best source that saw it there.
 
     Args:
         rows: GPU rows of the process.
@@ -123,23 +165,20 @@ def busy_of(
         collector: how the recording was made.
         distorted: CUPTI lengthened the steps.
     """
-    if not len(start_ns):
-        return _unknown("there are no steady steps")
-    period = end_ns - start_ns
     busy = _busy_ns(rows.of_forms(~rows.forms.stamped), start_ns, end_ns)
     if busy.any():
         slowed = "CUPTI lengthens the steps, so the share is too low" if distorted else None
-        return _known(busy, period, "cupti", slowed)
+        return BusySteps(busy, "cupti", slowed)
     busy = _busy_ns(rows.of_forms(rows.forms.kind == _GRAPH), start_ns, end_ns)
     if busy.any():
         caveat = "from the first to the last node of each graph; work outside of graphs is not seen"
-        return _known(busy, period, "graph stamps", caveat)
+        return BusySteps(busy, "graph stamps", caveat)
     busy = _busy_ns(rows.of_forms(rows.forms.kind == _RANGE), start_ns, end_ns)
     if busy.any():
-        sampled = busy > 0
-        caveat = f"an upper bound: first to last kernel of {int(sampled.sum())} sampled steps, gaps included"
-        return _known(busy[sampled], period[sampled], "eager stamps", caveat, upper_bound=True)
-    return _unknown(_why_no_rows(rows, collector.gpu_mode))
+        sampled = int((busy > 0).sum())
+        caveat = f"an upper bound: first to last kernel of {sampled} sampled steps, gaps included"
+        return BusySteps(busy, "eager stamps", caveat, upper_bound=True)
+    return BusySteps(busy, cannot_tell_because=_why_no_rows(rows, collector.gpu_mode))
 
 
 def _why_no_rows(rows: GpuRows, gpu_mode: str | None) -> str:
@@ -152,13 +191,6 @@ def _why_no_rows(rows: GpuRows, gpu_mode: str | None) -> str:
 
 def _unknown(reason: str) -> GpuBusy:
     return GpuBusy(None, None, False, None, None, reason)
-
-
-def _known(
-    busy_ns: FloatArray, period_ns: IntArray, source: str, caveat: str | None, *, upper_bound: bool = False
-) -> GpuBusy:
-    share = float(busy_ns.sum() / max(int(period_ns.sum()), 1))
-    return GpuBusy(share, float(busy_ns.mean()) / 1e3, upper_bound, source, caveat, None)
 
 
 def _busy_ns(rows: GpuRows, start_ns: IntArray, end_ns: IntArray) -> FloatArray:
