@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,6 +43,23 @@ class ClassPair:
     likeness: float
 
 
+@dataclass(frozen=True, eq=False)
+class ClassTraits:
+    """What tells whether a class does the same work as a class of another recording.
+
+    Attributes:
+        number: its position in the list that it comes from.
+        step_class: its name, phase and batch.
+        calls_per_step: mean calls per typical step, by category; see `calls_per_step`.
+        steady_ns: time of its steady steps.
+    """
+
+    number: int
+    step_class: StepClass
+    calls_per_step: FloatArray
+    steady_ns: int
+
+
 def arm_of(recording: Recording) -> Arm:
     """The process of a recording that spends most time in steady steps.
 
@@ -74,29 +92,42 @@ def arm_of(recording: Recording) -> Arm:
 def pair_classes(off: Arm, on: Arm, *, least: int = MIN_CLASS_STEPS) -> list[ClassPair]:
     """Classes of the two arms that do the same work; the first pair is the one that stands for the runs.
 
-    Classes with a label are paired by it; others by the calls they hold and by the batch, where both are
-    known. Those with fewer than `least` steady steps are left out.
+    Those with fewer than `least` steady steps are left out.
     """
-    pairs: list[ClassPair] = []
-    taken: set[int] = set()
     off_scopes, on_scopes = _scopes(off, least), _scopes(on, least)
-    for number, scope in sorted(off_scopes.items(), key=lambda item: -_steady_ns(off, item[0])):
-        candidates = [
-            (_likeness(off.steps.classes[number], scope, on.steps.classes[other], on_scopes[other]), other)
-            for other in on_scopes
-            if other not in taken
-        ]
-        likeness, best = max(candidates, default=(0.0, -1))
-        if likeness >= MIN_LIKENESS:
-            taken.add(best)
-            pairs.append(ClassPair(number, best, scope, on_scopes[best], likeness))
+    pairs = [
+        ClassPair(first, second, off_scopes[first], on_scopes[second], likeness)
+        for first, second, likeness in same_work(_traits(off, off_scopes), _traits(on, on_scopes))
+    ]
     pairs.sort(key=lambda pair: (pair.off != off.steps.main_class, pair.on != on.steps.main_class))
     return pairs
 
 
-def _steady_ns(arm: Arm, number: int) -> int:
-    """Time of an arm's steady steps of a class."""
-    return int(arm.steps.period_ns[arm.steps.steady_of(number)].sum())
+def same_work(off: Sequence[ClassTraits], on: Sequence[ClassTraits]) -> list[tuple[int, int, float]]:
+    """Classes of two recordings that do the same work: (number in off, number in on, likeness 0–1).
+
+    Classes with a label are paired by it; others by the calls they hold and by the batch, where both are
+    known. The class with most steady time chooses first.
+    """
+    pairs: list[tuple[int, int, float]] = []
+    left = list(on)
+    for traits in sorted(off, key=lambda one: -one.steady_ns):
+        candidates = [(_likeness(traits, other), other.number, other) for other in left]
+        likeness, _, best = max(candidates, key=lambda one: one[:2], default=(0.0, -1, traits))
+        if likeness >= MIN_LIKENESS:
+            left.remove(best)
+            pairs.append((traits.number, best.number, likeness))
+    return pairs
+
+
+def _traits(arm: Arm, scopes: dict[int, Scope]) -> list[ClassTraits]:
+    return [class_traits(arm.steps, number, scope) for number, scope in scopes.items()]
+
+
+def class_traits(steps: Steps, number: int, scope: Scope) -> ClassTraits:
+    """The traits of a class; `scope` holds its typical steps."""
+    steady_ns = int(steps.period_ns[steps.steady_of(number)].sum())
+    return ClassTraits(number, steps.classes[number], calls_per_step(scope), steady_ns)
 
 
 def stands_for(pair: ClassPair, off: Arm, on: Arm) -> bool:
@@ -118,14 +149,15 @@ def _scopes(arm: Arm, least: int) -> dict[int, Scope]:
     return {number: typical_scope_of(arm.process.calls, arm.steps, number) for number in enough}
 
 
-def _likeness(first: StepClass, scope: Scope, second: StepClass, other_scope: Scope) -> float:
+def _likeness(one: ClassTraits, other: ClassTraits) -> float:
+    first, second = one.step_class, other.step_class
     if first.phase_source == "label" and second.phase_source == "label":
         return 1.0 if first.name == second.name else 0.0
     if first.phase != second.phase:
         return 0.0
     if first.batch_known_by == second.batch_known_by == "read-back" and first.batch != second.batch:
         return 0.0
-    return _alike(calls_per_step(scope), calls_per_step(other_scope))
+    return _alike(one.calls_per_step, other.calls_per_step)
 
 
 def calls_per_step(scope: Scope) -> FloatArray:
