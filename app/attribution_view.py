@@ -83,6 +83,9 @@ def short(text: str | None) -> str:
 
 
 def _verdict_blocks(report: Report) -> Iterable[Block]:
+    if not report.phases.found():
+        yield Paragraph("Verdict: none: steps of different work say nothing about each other.")
+        return
     verdict = report.statistics.verdict
     yield Paragraph(f"Verdict: {verdict.verdict}: {verdict.because}.")
     if verdict.more_pairs:
@@ -99,11 +102,12 @@ def whole_blocks(report: Report) -> Iterable[Block]:
     """The waterfall and the shares of all steps together."""
     yield Title(f"From the off step to the on step (100 %: {report.denominator})")
     yield waterfall_of(report)
-    yield Paragraph(
-        f"Step growth {percent(report.step_growth, signed=True)} = on ÷ off − 1, of the off arm's step. "
-        f"Throughput loss {percent(report.throughput_loss)} = 1 − on ÷ off, of the off arm's tokens per "
-        "second at equal batch."
-    )
+    if report.phases.found():
+        yield Paragraph(
+            f"Step growth {percent(report.step_growth, signed=True)} = on ÷ off − 1, of the off arm's step. "
+            f"Throughput loss {percent(report.throughput_loss)} = 1 − on ÷ off, of the off arm's tokens per "
+            "second at equal batch."
+        )
     yield from share_blocks(report)
     if report.shares is not None:
         yield Paragraph(COLUMNS, FAINT)

@@ -59,6 +59,11 @@ def headline_of(whole: Attribution, statistics: PairStatistics, calls: Diff) -> 
         statistics: what its pairs of runs are worth.
         calls: calls of both arms.
     """
+    if not whole.phases.found() and whole.refused_because:
+        # Steps of different work: how much longer one arm's are is no cost, and no gain.
+        off, on = time_text(whole.off_step_us), time_text(whole.on_step_us)
+        steps = f"a step takes {off} in the off arm and {on} in the on arm"
+        return f"Cannot attribute, because {whole.refused_because[0]}: {steps}."
     subject = cause_of(calls.off.provenance, calls.on.provenance) or "The on arm"
     step = f"{step_words(whole)} of {time_text(whole.off_step_us)}"
     ratio = whole.on_step_us / whole.off_step_us

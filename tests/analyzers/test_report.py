@@ -9,13 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from cctrace.analyzers.attribution.result import CAUSES, Breakdown, Phases
+from cctrace.analyzers.attribution.result import CAUSES, Attribution, Breakdown, Phases
 from cctrace.analyzers.published import published_schemas
 from cctrace.analyzers.report.assembly import PAIRED, assembled
 from cctrace.analyzers.report.combine import combined
 from cctrace.analyzers.report.headline import site_words
 from cctrace.analyzers.statistics import within_run
 from cctrace.analyzers.statistics.intervals import t_interval
+from cctrace.app.attribution_view import opening_blocks, whole_blocks
+from cctrace.app.blocks import Paragraph
 
 
 def add_up(one: Breakdown) -> None:
@@ -260,15 +262,31 @@ def test_a_gate_that_cannot_judge_fails() -> None:
     assert gate.because == "the growth cannot be judged, because the loads differ"
 
 
-def test_a_gate_fails_if_the_arms_have_no_steps_in_common() -> None:
+def arms_apart() -> Attribution:
+    """Arms that have no steps in common."""
     apart = replace(breakdown(), **refused(breakdown(), "the arms have no steps in common"))
     none = Phases(decode=None, prefill=None, mixed=None, other=None, unknown=None)
+    return attribution(apart, phases=none, classes=())
 
-    gate = report(attribution(apart, phases=none, classes=()), fail_over_pct=90.0).gate
+
+def test_a_gate_fails_if_the_arms_have_no_steps_in_common() -> None:
+    gate = report(arms_apart(), fail_over_pct=90.0).gate
 
     assert gate is not None
     assert gate.failed
     assert gate.because == "the growth cannot be judged, because the arms have no steps in common"
+
+
+def test_arms_without_common_steps_are_promised_nothing() -> None:
+    document = report(arms_apart())
+
+    assert document.headline == (
+        "Cannot attribute, because the arms have no steps in common: a step takes 4.17 ms in the off arm and "
+        "6.22 ms in the on arm."
+    )
+    blocks = (*opening_blocks(document), *whole_blocks(document))
+    texts = [block.text.lower() for block in blocks if isinstance(block, Paragraph)]
+    assert not any(word in text for text in texts for word in ("saves", "costs", "difference", "throughput"))
 
 
 def test_a_gate_says_if_the_interval_holds_the_limit() -> None:
