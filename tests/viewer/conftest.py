@@ -1,0 +1,91 @@
+"""Viewers as processes, and pages of them in a headless Chromium.
+
+`viewer_of(ON, OFF)` starts one viewer for each set of arguments and keeps it until the tests end; `open_page`
+opens a page of it, and fails the test if the page made the browser complain or asked another host.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+import browser as chromium
+from pages import Chromium, Opened
+from viewer_process import Viewer, command, start
+
+SAMPLES: Final = Path(__file__).resolve().parents[2] / "sample_traces"
+REQUIRED: Final = bool(os.environ.get("CI") or os.environ.get("CCTRACE_REQUIRE_BROWSER"))
+"""Whether a machine without a browser fails: on a developer's machine the tests are skipped."""
+
+ViewerOf = Callable[..., Viewer]
+
+
+def missing(why: str) -> None:
+    """Ends a test that needs a browser."""
+    if REQUIRED:
+        pytest.fail(why)
+    pytest.skip(why)
+
+
+@pytest.fixture(scope="session")
+def viewer_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ViewerOf]:
+    """Starts `cctrace view ARGUMENTS`, or returns the one that runs; all end by Ctrl-C, with code 0."""
+    running: dict[tuple[str, ...], Viewer] = {}
+    logs = tmp_path_factory.mktemp("viewers")
+
+    def viewer(*arguments: str | Path) -> Viewer:
+        words = tuple(map(str, arguments))
+        if words not in running:
+            running[words] = start(logs / f"{len(running)}.log", command(*words))
+        return running[words]
+
+    yield viewer
+    codes = {words: started.stop() for words, started in running.items()}
+    assert {words: code for words, code in codes.items() if code != 0} == {}
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Chromium]:
+    """A headless Chromium; a test is skipped where there is none, except in CI."""
+    try:
+        from playwright.sync_api import sync_playwright  # noqa: PLC0415 - a test extra
+    except ImportError:
+        missing("playwright is not installed: pip install '.[test]'")
+    chromium.look_where_fetched()
+    with sync_playwright() as playwright:
+        found = chromium.launched(playwright)
+        if found is None:
+            missing(
+                "no Chromium: install one (apt install chromium), set CCTRACE_CHROMIUM, "
+                "or run `python tests/support/browser.py`"
+            )
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def open_page(browser: Chromium) -> Iterator[Callable[..., Any]]:
+    """Opens pages: `open_page(viewer, "/steps", width=390, scheme="dark", complaints=True)`.
+
+    `complaints` allows the browser to complain, where a test provokes that.
+    """
+    opened = Opened(browser)
+    yield opened.open
+    opened.close()
+    assert opened.problems == []
+
+
+@pytest.fixture(scope="session")
+def graph_pair(viewer_of: ViewerOf) -> Viewer:
+    """The shipped pair of the README."""
+    return viewer_of(
+        SAMPLES / "server-graph-overlap-emulated.parquet", SAMPLES / "server-graph-overlap-off.parquet"
+    )
