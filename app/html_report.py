@@ -12,12 +12,11 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from cctrace import __version__
 from cctrace.app.blocks import FAINT, Bar, Block, Cell, Paragraph, Sheet, Title, Waterfall
-from cctrace.app.palette import CAUSE_COLOURS
+from cctrace.app.palette import CAUSE_COLOURS, STEP_COLOUR
 from cctrace.app.terminal import safe
 from cctrace.app.waterfall import ZERO_US
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
-STEP_COLOUR: Final = "#56606b"
 _STYLE: Final = """
 :root { color-scheme: light dark; }
 body { font: 15px/1.45 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }

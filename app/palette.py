@@ -16,6 +16,11 @@ CAUSE_COLOURS: Final = {
 }
 """Cause → colour, for every output."""
 
+STEP_COLOUR: Final = "#8a94a0"
+"""A whole step, and whatever stands for no cause; light enough for dark pages, dark enough for light ones."""
+ARM_COLOURS: Final = {"on": "#CC79A7", "off": "#56B4E9", "one": "#56B4E9"}
+"""Arm → colour: the two hues of Okabe and Ito's that no cause has."""
+
 WARNING_COLOUR: Final = "#E69F00"
 HEADING_STYLE: Final = "bold"
 FAINT_STYLE: Final = "dim"

@@ -7,8 +7,9 @@ from rich.console import Console
 from cctrace.analyzers.sentences import time_text
 from cctrace.analyzers.step_list import ProcessSteps, StepList, StepRow
 from cctrace.app.palette import FAINT_STYLE
-from cctrace.app.summary_view import class_table, how_found, provenance_line
+from cctrace.app.summary_view import class_sheet, how_found, provenance_line
 from cctrace.app.terminal import headline, line, section, table
+from cctrace.app.terminal_report import show_blocks
 
 
 def show_steps(out: Console, steps: StepList) -> None:
@@ -25,7 +26,7 @@ def _show_process(out: Console, process: ProcessSteps) -> None:
         line(out, f"Cannot tell the steps, because {process.no_steps_because}.")
         return
     line(out, how_found(process.origin, process.anchor, process.confidence, process.total_steps, {}))
-    out.print(class_table(process.classes, None, numbered=True))
+    show_blocks(out, [class_sheet(process.classes, None, numbered=True)])
     columns = ("step", "begins", "period", "submissions", "graphs", "waits", "class", "not counted")
     out.print(table(columns, [_row(row) for row in process.steps], numbers_from=0))
     if len(process.steps) < process.total_steps:

@@ -1,11 +1,11 @@
-"""`cctrace summary` in the terminal."""
+"""`cctrace summary`: what it shows, in order, whatever shows it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from rich.console import Console
-from rich.table import Table
 
 from cctrace.analyzers.copies import CopyBucket
 from cctrace.analyzers.gpu import GpuBusy
@@ -14,8 +14,8 @@ from cctrace.analyzers.sentences import bytes_text, count_text, percent, plural,
 from cctrace.analyzers.startup import StartUp
 from cctrace.analyzers.submissions import CallCost
 from cctrace.analyzers.summary import ClassSummary, ProcessSummary, StepsSummary, Summary, step_sentence
-from cctrace.app.palette import FAINT_STYLE
-from cctrace.app.terminal import headline, line, notes, section, table
+from cctrace.app.blocks import FAINT, STRONG, WARNING, Block, Paragraph, Row, Sheet, Title
+from cctrace.app.terminal_report import show_blocks
 
 MAX_CLASSES: Final = 8
 """Classes listed; the rest is counted."""
@@ -28,17 +28,27 @@ _DASH: Final = "–"
 
 
 def show_summary(out: Console, summary: Summary) -> None:
-    """Prints a summary: the sentence, then steps, calls, waiting, copies and start-up of each process."""
-    headline(out, summary.headline, summary.provenance.warnings)
-    line(out, provenance_line(summary.provenance), style=FAINT_STYLE)
+    """Prints a summary in the terminal."""
+    show_blocks(out, summary_blocks(summary))
+
+
+def summary_blocks(summary: Summary) -> Iterable[Block]:
+    """The sentence; steps, calls, waiting, copies and start-up of the busiest process; the others."""
+    yield Paragraph(summary.headline, STRONG)
+    for warning in summary.provenance.warnings:
+        yield Paragraph(f"This recording is {warning}.", WARNING)
+    yield Paragraph(provenance_line(summary.provenance), FAINT)
     for process in summary.processes[:1]:
-        _show_process(out, process)
-    _show_others(out, summary.processes[1:])
+        yield from _process_blocks(process)
+    yield from _other_blocks(summary.processes[1:])
     texts = list(summary.notes)
     if summary.idle_processes:
         idle = plural(summary.idle_processes, "more process")
         texts.append(f"{idle} made driver calls, but handed no work to the GPU")
-    notes(out, texts)
+    if texts:
+        yield Title("Notes")
+    for text in texts:
+        yield Paragraph(f"- {text}")
 
 
 def provenance_line(one: Provenance) -> str:
@@ -53,38 +63,38 @@ def provenance_line(one: Provenance) -> str:
     return " · ".join(parts)
 
 
-def _show_process(out: Console, process: ProcessSummary) -> None:
-    section(out, f"Process {process.pid}" + (f" {process.name}" if process.name else ""))
+def _process_blocks(process: ProcessSummary) -> Iterable[Block]:
+    yield Title(f"Process {process.pid}" + (f" {process.name}" if process.name else ""))
     if process.steps is None:
-        line(out, f"Cannot tell the steps, because {process.no_steps_because}.")
+        yield Paragraph(f"Cannot tell the steps, because {process.no_steps_because}.")
     else:
-        _show_steps(out, process.steps)
-    line(out, start_up_line(process.start_up))
+        yield from _step_blocks(process.steps)
+    yield Paragraph(start_up_line(process.start_up))
 
 
-def _show_others(out: Console, processes: tuple[ProcessSummary, ...]) -> None:
+def _other_blocks(processes: tuple[ProcessSummary, ...]) -> Iterable[Block]:
     """One line for each further process: ranks do the same, and the JSON has them all."""
     if not processes:
         return
-    section(out, "Other processes that hand work to the GPU (--json has their details)")
+    yield Title("Other processes that hand work to the GPU (--json has their details)")
     for process in processes:
         text = (
             f"no steps, because {process.no_steps_because}."
             if process.steps is None
             else step_sentence(process.steps)
         )
-        line(out, f"{process.pid} {process.name or ''}: {text}")
+        yield Paragraph(f"{process.pid} {process.name or ''}: {text}")
 
 
-def _show_steps(out: Console, steps: StepsSummary) -> None:
-    line(out, how_found(steps.origin, steps.anchor, steps.confidence, steps.steps, steps.excluded))
-    out.print(class_table(steps.classes))
+def _step_blocks(steps: StepsSummary) -> Iterable[Block]:
+    yield Paragraph(how_found(steps.origin, steps.anchor, steps.confidence, steps.steps, steps.excluded))
+    yield class_sheet(steps.classes)
     main = next(one for one in steps.classes if one.main)
-    section(out, f"Host calls per step of: {main.name}")
-    _show_submissions(out, steps)
-    _show_stalls(out, steps)
-    _show_copies(out, steps.copies)
-    line(out, gpu_line(steps.gpu))
+    yield Title(f"Host calls per step of: {main.name}")
+    yield from _submission_blocks(steps)
+    yield from _stall_blocks(steps)
+    yield from _copy_blocks(steps.copies)
+    yield Paragraph(gpu_line(steps.gpu))
 
 
 def how_found(
@@ -104,12 +114,12 @@ def how_found(
     return text + "."
 
 
-def class_table(
+def class_sheet(
     classes: tuple[ClassSummary, ...], limit: int | None = MAX_CLASSES, *, numbered: bool = False
-) -> Table:
+) -> Sheet:
     """Step classes with their periods; the class that details are about is marked."""
     listed = classes if limit is None else classes[:limit]
-    rows = [
+    rows: list[Row] = [
         [
             ("▸ " if one.main else "  ") + (f"{number} " if numbered else "") + one.name,
             one.phase + ("" if one.phase_source == "label" else "?"),
@@ -125,25 +135,24 @@ def class_table(
         rows.append(
             [f"  {len(left)} more classes", "", str(sum(one.steady_steps for one in left)), "", "", ""]
         )
-    return table(("class of steps", "phase", "steps", "median", "p10", "p90"), rows, numbers_from=2)
+    columns = ("class of steps", "phase", "steps", "median", "p10", "p90")
+    return Sheet(columns, tuple(rows), numbers_from=2)
 
 
-def _show_submissions(out: Console, steps: StepsSummary) -> None:
+def _submission_blocks(steps: StepsSummary) -> Iterable[Block]:
     submissions = steps.submissions
-    rows = [_cost_row(cost) for cost in submissions.categories]
-    out.print(table(("call", "calls/step", "own cost", "time/step", "waited"), rows))
+    rows = tuple(_cost_row(cost) for cost in submissions.categories)
+    yield Sheet(("call", "calls/step", "own cost", "time/step", "waited"), rows)
     graphs = steps.graphs
-    text = (
+    yield Paragraph(
         f"Submissions per step (kernels, graphs, copies, memsets): {count_text(submissions.work_per_step)}; "
         f"events and stream waits: {count_text(submissions.order_per_step)}; "
         f"host code outside driver calls: {time_text(steps.outside_calls_us_per_step)}."
     )
-    line(out, text)
     if graphs.execution == "fragmented":
-        line(
-            out,
+        yield Paragraph(
             f"Fragmented graphs: {count_text(graphs.per_step)} graph launches and "
-            f"{count_text(graphs.kernels_outside_per_step)} single kernels per step.",
+            f"{count_text(graphs.kernels_outside_per_step)} single kernels per step."
         )
 
 
@@ -157,13 +166,13 @@ def _cost_row(cost: CallCost) -> list[str]:
     ]
 
 
-def _show_stalls(out: Console, steps: StepsSummary) -> None:
+def _stall_blocks(steps: StepsSummary) -> Iterable[Block]:
     stalls = steps.stalls
     waiting = f"The submitting thread waits {time_text(stalls.step_thread_us_per_step)} per step for the GPU"
     if stalls.other_thread_us_per_step > stalls.step_thread_us_per_step:
         waiting += f", another thread {time_text(stalls.other_thread_us_per_step)}"
-    section(out, waiting)
-    rows = [
+    yield Title(waiting)
+    rows: list[Row] = [
         [
             one.category
             + ("" if one.why == "contract" else " (in effect)")
@@ -178,20 +187,18 @@ def _show_stalls(out: Console, steps: StepsSummary) -> None:
         if one.per_step >= MIN_STALLS_PER_STEP
     ]
     if rows:
-        out.print(table(("waiting call", "calls/step", "time/step", "median", "p90", "max"), rows))
+        yield Sheet(("waiting call", "calls/step", "time/step", "median", "p90", "max"), tuple(rows))
     if any(one.thread == "other" for one in stalls.lines):
-        line(
-            out,
-            "* on another thread than the one that submits: not part of the step's own time.",
-            style=FAINT_STYLE,
+        yield Paragraph(
+            "* on another thread than the one that submits: not part of the step's own time.", FAINT
         )
 
 
-def _show_copies(out: Console, copies: tuple[CopyBucket, ...]) -> None:
+def _copy_blocks(copies: tuple[CopyBucket, ...]) -> Iterable[Block]:
     if not copies:
         return
-    section(out, "Copies per step")
-    rows = [
+    yield Title("Copies per step")
+    rows: list[Row] = [
         [
             f"{one.direction} {one.host_memory}".strip(),
             size_range(one),
@@ -204,7 +211,7 @@ def _show_copies(out: Console, copies: tuple[CopyBucket, ...]) -> None:
     ]
     if len(copies) > MAX_COPY_LINES:
         rows.append([f"{len(copies) - MAX_COPY_LINES} more kinds", "", "", "", "", ""])
-    out.print(table(("copy", "size", "copies/step", "bytes/step", "median", "waited"), rows, numbers_from=1))
+    yield Sheet(("copy", "size", "copies/step", "bytes/step", "median", "waited"), tuple(rows))
 
 
 def size_range(bucket: CopyBucket) -> str:

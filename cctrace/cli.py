@@ -28,6 +28,7 @@ COMMANDS: Final = (
     "summary",
     "steps",
     "diff",
+    "view",
     "findings",
     "profiles",
 )

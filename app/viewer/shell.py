@@ -1,0 +1,157 @@
+"""The frame around every page: header, navigation, the page itself, and what stands there while it waits."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any, Final
+
+import dash
+import dash_mantine_components as dmc
+from dash import ALL, Input, Output, State, ctx, dcc, html
+from dash.development.base_component import Component
+from dash.exceptions import PreventUpdate
+
+from cctrace.app.palette import ARM_COLOURS, CAUSE_COLOURS, STEP_COLOUR
+from cctrace.app.viewer.address import Address
+from cctrace.app.viewer.elements import attributes, problem, waiting
+from cctrace.app.viewer.jobs import Pending
+from cctrace.app.viewer.pages import Page
+from cctrace.app.viewer.view import Arm, View
+from cctrace.errors import CctraceError
+
+POLL_MS: Final = 200
+"""How often a page asks whether what it waits for is there."""
+_RUN: Final = "run-select"
+
+
+def frame(view: View) -> Component:
+    """The layout of the application."""
+    framed: Component = dmc.MantineProvider(
+        [
+            dcc.Location(id="address", refresh="callback-nav"),
+            dcc.Interval(id="tick", interval=POLL_MS, disabled=True),
+            dcc.Store(id="shown"),
+            html.A("Skip to the content", href="#page", className="skip"),
+            html.Header(
+                [_brand(view), html.Nav(id="nav", **attributes(aria_label="Pages"))], className="head"
+            ),
+            html.Main(id="page", tabIndex=-1),
+        ],
+        defaultColorScheme="auto",
+        theme={"fontFamily": "system-ui, sans-serif"},
+    )
+    return framed
+
+
+def _brand(view: View) -> Component:
+    arms = [
+        html.Span(
+            [html.B(f"{arm.name}: " if view.is_pair else ""), _runs_text(arm)],
+            className=f"arm arm-{arm.name}",
+            title="\n".join(str(run.path) for run in arm.runs[:20]),
+        )
+        for arm in view.arms
+    ]
+    labels = [html.Span(label, className="label") for label in view.labels]
+    return html.Div(
+        [html.Span("cctrace", className="brand"), *arms, *labels, *_selectors(view)], className="what"
+    )
+
+
+def _runs_text(arm: Arm) -> str:
+    first = arm.runs[0].name
+    return first if len(arm.runs) == 1 else f"{len(arm.runs)} recordings, {first} …"
+
+
+def _selectors(view: View) -> list[Component]:
+    """One select for each arm with several recordings: which of them pages about one recording show."""
+    return [
+        dmc.Select(
+            id={"type": _RUN, "arm": arm.name},
+            data=[{"value": str(number), "label": run.name} for number, run in enumerate(arm.runs)],
+            value="0",
+            allowDeselect=False,
+            size="xs",
+            **attributes(aria_label=f"recording of the {arm.name} arm"),
+        )
+        for arm in view.arms
+        if len(arm.runs) > 1
+    ]
+
+
+def navigation(pages: tuple[Page, ...], state: Address) -> list[Component]:
+    """Links to the pages. Which recordings are shown goes along."""
+    kept = {key: value for key, value in state.parameters.items() if key.startswith("run_")}
+    return [
+        dcc.Link(
+            page.TITLE,
+            href=str(Address(page.PATH, kept)),
+            className="page-link current" if state.path == page.PATH else "page-link",
+        )
+        for page in pages
+    ]
+
+
+def register(app: dash.Dash, view: View, pages: tuple[Page, ...]) -> None:
+    """Adds the callbacks that show the page of an address."""
+    by_path = {page.PATH: page for page in pages}
+
+    @app.callback(
+        Output("page", "children"),
+        Output("nav", "children"),
+        Output("tick", "disabled"),
+        Output("shown", "data"),
+        Input("address", "pathname"),
+        Input("address", "search"),
+        Input("tick", "n_intervals"),
+        State("shown", "data"),
+    )
+    def _route(path: str | None, search: str | None, _: int | None, shown: str | None) -> tuple[Any, ...]:
+        state = Address.parse(path, search)
+        page = by_path.get(state.path)
+        if page is not None and shown == state.path and getattr(page, "OWN_SEARCH", False):
+            raise PreventUpdate
+        content, waits = _content(page, view, state)
+        return content, navigation(pages, state), not waits, None if waits else state.path
+
+    if any(len(arm.runs) > 1 for arm in view.arms):
+        _register_selectors(app)
+
+
+def _register_selectors(app: dash.Dash) -> None:
+    @app.callback(
+        Output("address", "search", allow_duplicate=True),
+        Input({"type": _RUN, "arm": ALL}, "value"),
+        State("address", "pathname"),
+        State("address", "search"),
+        prevent_initial_call=True,
+    )
+    def _choose(values: list[str], path: str | None, search: str | None) -> str:
+        names = [one["id"]["arm"] for one in ctx.inputs_list[0]]
+        chosen = {
+            f"run_{name}": None if value == "0" else value for name, value in zip(names, values, strict=True)
+        }
+        return Address.parse(path, search).with_(**chosen).search
+
+
+def _content(page: Page | None, view: View, state: Address) -> tuple[Component, bool]:
+    """The page, and whether it waits for something."""
+    if page is None:
+        return problem("There is no such page", f"{state.path[:80]}: choose one of the pages above."), False
+    try:
+        return page.layout(view, state), False
+    except Pending as pending:
+        return html.Div([waiting(str(pending)), *pending.meanwhile]), True
+    except CctraceError as error:
+        return problem("This page cannot be shown", str(error)), False
+    except Exception as error:  # a page that fails must not take the viewer with it
+        traceback.print_exc()
+        what = f"{type(error).__name__}; the terminal of the viewer shows where. Please report it."
+        return problem("This page failed", what), False
+
+
+def colour_variables() -> str:
+    """The palette as CSS variables: `--cause-launch`, `--arm-on` …; scripts read no others."""
+    causes = [f"--cause-{name}: {colour};" for name, colour in CAUSE_COLOURS.items()]
+    arms = [f"--arm-{name}: {colour};" for name, colour in ARM_COLOURS.items()]
+    return ":root { " + " ".join([*causes, *arms, f"--step: {STEP_COLOUR};"]) + " }"
