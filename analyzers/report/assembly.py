@@ -98,6 +98,7 @@ def assembled(
         calls=nearest.calls,
         findings=nearest.findings.findings,
         checked=nearest.findings.checked,
+        finding_notes=nearest.findings.notes,
     )
 
 

@@ -70,3 +70,4 @@ class Report(Attribution):
         "what to change in that pair, largest saving first; then risks, then information"
     )
     checked: tuple[Checked, ...] = value("what was looked for in that pair, also what was not found")
+    finding_notes: tuple[str, ...] = value("what a reader of the findings should know")
