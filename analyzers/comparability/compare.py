@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cctrace.analyzers.attribution.result import SEVERITIES, Comparability
 from cctrace.analyzers.comparability.conditions import conditions, difference
-from cctrace.analyzers.comparability.fields import VARIABLES, fields_of, text_of, value_in
+from cctrace.analyzers.comparability.fields import VARIABLES, fields_of, place_of, sizes_of, text_of, value_in
 from cctrace.analyzers.comparability.kernels import KernelDifferences, compared_kernels, kernels_differ
 from cctrace.analyzers.comparability.outline import Outline, outline
 from cctrace.analyzers.comparability.rules import EXPECTED, FORBIDS, IGNORED, INFORMS, WARNS, Rule, rule_of
@@ -56,7 +56,7 @@ def comparability_of(off: Sequence[Outline], on: Sequence[Outline]) -> ArmsCompa
     """
     kernels = compared_kernels([run.kernels for run in off], [run.kernels for run in on])
     fields = [fields_of(one.metadata) for one in (*off, *on)]
-    names = _leaves([name for run in fields for name in run])
+    names = _names(fields)
     return ArmsCompared(
         items=_items(off, on, tuple(kernels_differ(kernels))),
         equal_fields=sum(_is_equal(name, fields) for name in names),
@@ -76,8 +76,8 @@ def _items(
     """What differs, or is not known, the gravest first; of one gravity, what was observed before fields."""
     arms = (("off", off), ("on", on))
     fields = {arm: [fields_of(one.metadata) for one in runs] for arm, runs in arms}
-    names = _leaves([name for runs in fields.values() for run in runs for name in run])
-    found = _differing(names, fields["off"], fields["on"])
+    names = _names([*fields["off"], *fields["on"]])
+    found = [*_uneven_lists(fields["off"], fields["on"]), *_differing(names, fields["off"], fields["on"])]
     for arm, runs in arms:
         found += _within(arm, names, fields[arm], [run.path for run in runs])
     met = list(conditions(off, on))
@@ -99,13 +99,49 @@ def pair_comparability(off: Recording, on: Recording) -> tuple[Comparability, ..
 def compared_fields(off: Recording, on: Recording) -> list[Comparability]:
     """The fields of the metadata in which two recordings differ, in the order of the document."""
     first, second = fields_of(off.metadata), fields_of(on.metadata)
-    found = _differing(_leaves([*first, *second]), [first], [second])
+    found = [*_uneven_lists([first], [second]), *_differing(_names([first, second]), [first], [second])]
     return [one for one in found if one.message != NOT_KNOWN]
 
 
 def _differing(names: Sequence[str], off: Sequence[Fields], on: Sequence[Fields]) -> list[Comparability]:
     compared = [_between(name, off, on) for name in names]
     return [one for one in compared if one is not None]
+
+
+def _names(runs: Sequence[Fields]) -> list[str]:
+    """The fields to compare; of lists, such as GPUs, entries that all recordings have."""
+    least = {name: min(sizes) for name, sizes in _sizes(runs).items()}
+
+    def is_common(name: str) -> bool:
+        place = place_of(name)
+        return place is None or place[1] < least[place[0]]
+
+    return [name for name in _leaves([name for run in runs for name in run]) if is_common(name)]
+
+
+def _sizes(runs: Sequence[Fields]) -> dict[str, list[int]]:
+    """List → its sizes in the recordings that have it, each once."""
+    sizes: dict[str, list[int]] = {}
+    for run in runs:
+        for name, size in sizes_of(run).items():
+            known = sizes.setdefault(name, [])
+            if size not in known:
+                known.append(size)
+    return sizes
+
+
+def _uneven_lists(off: Sequence[Fields], on: Sequence[Fields]) -> list[Comparability]:
+    """Lists of different sizes, one line each; none if the number of GPUs says it already."""
+    if len({run.get("hardware.gpus") for run in (*off, *on)} - {None}) > 1:
+        return []
+    found = []
+    for name, sizes in _sizes([*off, *on]).items():
+        severity = rule_of(name).severity
+        if len(sizes) > 1 and severity != IGNORED:
+            message = f"{name} has another number of entries: only the first {min(sizes)} are compared"
+            first, second = (_texts(_sizes(arm).get(name, [None]), None) for arm in (off, on))
+            found.append(difference(name, severity, first, second, message))
+    return found
 
 
 def _leaves(names: Sequence[str]) -> list[str]:

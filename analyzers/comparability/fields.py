@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -35,6 +36,7 @@ _NESTED: Final = (*COMPLETE, "hardware.gpu_details", "state_check", "environment
 _WHOLE: Final = ("emulation",)
 """Parts that are one value: they belong together."""
 _SYMMETRIC: Final = re.compile(r"symm[-_]?mem|nvls", re.IGNORECASE)
+_ENTRY: Final = re.compile(r"(.+?)\.(\d+)\..+")
 _SHOWN: Final = 200
 """Characters of a value that are shown."""
 
@@ -76,6 +78,17 @@ def _flat(item: Any, name: str) -> dict[str, Any]:
     for key, entry in entries:
         flat.update(_flat(entry, f"{name}.{key}"))
     return flat
+
+
+def place_of(name: str) -> tuple[str, int] | None:
+    """List and position of a field that belongs to an entry of a list, such as a GPU; None for others."""
+    match = _ENTRY.fullmatch(name)
+    return (match[1], int(match[2])) if match else None
+
+
+def sizes_of(fields: Mapping[str, Any]) -> dict[str, int]:
+    """Name → number of entries of each list whose entries are fields of their own."""
+    return Counter(place[0] for place in set(map(place_of, fields)) if place)
 
 
 def value_in(fields: Mapping[str, Any], name: str) -> Any:

@@ -20,6 +20,7 @@ from cctrace.analyzers.gpu import gpu_rows_from
 from cctrace.analyzers.loading import Recording, load
 from cctrace.analyzers.marks import marks_from
 from cctrace.trace import Collector, Metadata, Process, open_trace, settable_fields
+from cctrace.trace.acceptance import Hardware
 
 SAMPLES = Path(__file__).parents[2] / "sample_traces"
 EMPTY = table_of(Program([kernel(), graph()], steps=8).rows())
@@ -283,6 +284,45 @@ def test_a_stale_gpu_is_told() -> None:
     assert severity(unchecked, "state_check") == "warns"
     assert sum(one.name.startswith("state_check") for one in unchecked.items) == 1
     assert severity(compared(OFF, ON), "state_check") == "informs"
+
+
+def several(gpus: int, *, numbered: bool = True) -> Metadata:
+    """A machine with so many GPUs."""
+    one = {"name": "NVIDIA B200", "vbios": "97", "pcie_width": 16, "protected_memory_bytes": 0}
+    hardware = Hardware(gpus=gpus if numbered else None, gpu_details=tuple([one] * gpus))
+    environment = {"start": {"gpus": [{"other_processes": 0}] * gpus}}
+    return replace(
+        OFF, acceptance=replace(OFF.acceptance, hardware=hardware), extra={"environment": environment}
+    )
+
+
+def test_another_number_of_gpus_is_one_line() -> None:
+    result = compared(several(8), several(1))
+
+    found = [one for one in result.items if one.off != one.on]
+    assert [(one.name, one.severity, one.off, one.on) for one in found] == [
+        ("hardware.gpus", "warns", "8", "1")
+    ]
+    assert not any(".1." in name for name in result.unknown_fields)
+
+
+def test_another_number_of_described_gpus_is_one_line() -> None:
+    result = compared([several(size, numbered=False) for size in (8, 4, 8)], several(2, numbered=False))
+
+    found = [one for one in result.items if one.off != one.on]
+    assert [(one.name, one.off, one.on) for one in found] == [("hardware.gpu_details", "8 | 4", "2")]
+    assert "only the first 2 are compared" in found[0].message
+
+
+def test_common_gpus_are_compared_where_one_arm_has_more() -> None:
+    other = several(2)
+    slower = [{**dict(gpu), "pcie_width": 8} for gpu in other.acceptance.hardware.gpu_details or ()]
+    hardware = replace(other.acceptance.hardware, gpu_details=tuple(slower))
+
+    result = compared(several(1), replace(other, acceptance=replace(other.acceptance, hardware=hardware)))
+
+    assert severity(result, "hardware.gpu_details.0.pcie_width") == "warns"
+    assert severity(result, "hardware.gpu_details.1.pcie_width") is None
 
 
 # ---- kernels
