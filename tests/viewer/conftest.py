@@ -17,8 +17,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-import browser as chromium
-from pages import Chromium, Opened
+import chromium
+from viewer_pages import Chromium, Opened
 from viewer_process import Viewer, command, start
 
 SAMPLES: Final = Path(__file__).resolve().parents[2] / "sample_traces"
@@ -65,7 +65,7 @@ def browser() -> Iterator[Chromium]:
         if found is None:
             missing(
                 "no Chromium: install one (apt install chromium), set CCTRACE_CHROMIUM, "
-                "or run `python tests/support/browser.py`"
+                "or run `python tests/support/chromium.py`"
             )
         yield found
         found.close()

@@ -14,7 +14,7 @@ else:
     Chromium = Any
 
 PAGES: Final = ("/", "/steps", "/timeline", "/copies", "/collectives", "/findings", "/environment")
-PATIENCE_MS: Final = 90_000
+PATIENCE_MS: Final = 60_000
 """Longer than anything takes on a busy machine of two cores."""
 LOCAL_SCHEMES: Final = ("data", "blob", "about")
 ABORTED: Final = "net::ERR_ABORTED"

@@ -1,0 +1,193 @@
+"""Every page, of every kind of recording, as a browser shows it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from viewer_pages import PAGES, complete, overflow, show
+from viewer_process import Viewer
+from viewer_traces import host_only
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLES = ROOT / "sample_traces"
+NARROW = {"width": 390, "height": 844}
+WIDE = {"width": 1280, "height": 800}
+BIG_ROWS = int(float(os.environ.get("CCTRACE_VIEW_ROWS", "1e6")))
+"""Rows of each big recording; bench/viewer.py does the same with ten millions."""
+
+OpenPage = Callable[..., Any]
+Files = tuple[Path, ...]
+
+
+def shipped(name: str) -> Files:
+    return SAMPLES / f"{name}-emulated.parquet", SAMPLES / f"{name}-off.parquet"
+
+
+@pytest.fixture(scope="session")
+def repeats(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    """Two folders with three recordings each."""
+    folder = tmp_path_factory.mktemp("repeats")
+    for arm, name in (("on", "emulated"), ("off", "off")):
+        (folder / arm).mkdir()
+        for number, readback in enumerate(("overlap", "sync", "worker")):
+            source = SAMPLES / f"server-graph-{readback}-{name}.parquet"
+            shutil.copy(source, folder / arm / f"run-{number}.parquet")
+    return folder / "on", folder / "off"
+
+
+@pytest.fixture(scope="session")
+def files_of(tmp_path_factory: pytest.TempPathFactory, repeats: Files) -> Callable[[str], Files]:
+    """The arguments of `cctrace view` for a kind of recordings."""
+    made: dict[str, Files] = {}
+    makers: dict[str, Callable[[], Files]] = {
+        "graph": lambda: shipped("server-graph-overlap"),
+        "eager": lambda: shipped("server-eager-overlap"),
+        "vllm": lambda: shipped("vllm-0.6b-piecewise"),
+        "one": lambda: shipped("server-graph-overlap")[:1],
+        "repeats": lambda: repeats,
+        "host-only": lambda: host_only(tmp_path_factory.mktemp("host")),
+    }
+
+    def files(kind: str) -> Files:
+        if kind not in made:
+            made[kind] = makers[kind]()
+        return made[kind]
+
+    return files
+
+
+@pytest.fixture(scope="session")
+def big_pair(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    """A simulated pair of a million rows each."""
+    from analysis import PIECE_STEPS, SERVER, write  # noqa: PLC0415 - simulates only where it is needed
+    from simulator import OFF, ON, Recorder, Run  # noqa: PLC0415
+
+    folder = tmp_path_factory.mktemp("big")
+    on, off = folder / "on.parquet", folder / "off.parquet"
+    run = Run(SERVER, OFF, steps=PIECE_STEPS, seed=1, recorder=Recorder(gpu="stamps", marks=False))
+    write(off, run, "off", BIG_ROWS)
+    write(on, replace(run, costs=ON, seed=2), "on", BIG_ROWS)
+    return on, off
+
+
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("kind", ["graph", "eager", "vllm", "one", "repeats", "host-only"])
+def test_a_page_shows_something_and_fits_the_window(
+    viewer_of: Callable[..., Viewer],
+    files_of: Callable[[str], Files],
+    open_page: OpenPage,
+    kind: str,
+    path: str,
+) -> None:
+    page = open_page(viewer_of(*files_of(kind)), path)
+
+    assert_shown(page)
+    assert overflow(page) <= 0
+    page.set_viewport_size(NARROW)
+    complete(page)
+    assert overflow(page) <= 0
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_of_a_million_rows(
+    viewer_of: Callable[..., Viewer], big_pair: Files, open_page: OpenPage, path: str
+) -> None:
+    page = open_page(viewer_of(*big_pair), path)
+
+    assert_shown(page)
+
+
+def assert_shown(page: Any) -> None:
+    """No page of a sound recording is empty, or says that it failed."""
+    problems = page.locator("#page [role=alert]").all_inner_texts()
+    assert problems == []
+    assert page.locator("#page h2").count() > 0
+    assert page.locator("nav a.current").count() == 1
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_opened_in_a_narrow_dark_window(graph_pair: Viewer, open_page: OpenPage, path: str) -> None:
+    page = open_page(graph_pair, path, **NARROW, scheme="dark")
+
+    assert_shown(page)
+    assert overflow(page) <= 0
+    dark = lightness(page)
+    page.emulate_media(color_scheme="light")
+    page.wait_for_function("dark => (getComputedStyle(document.body).backgroundColor !== dark)", arg=dark[1])
+    assert dark[0] < 0.3
+    assert lightness(page)[0] > 0.7
+
+
+def lightness(page: Any) -> tuple[float, str]:
+    """Of the ground of the page, 0 to 1; and its colour."""
+    colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    parts = [float(part) for part in colour.split("(")[1].rstrip(")").split(",")[:3]]
+    return sum(parts) / 3 / 255, colour
+
+
+def test_every_page_is_reached_by_its_link(graph_pair: Viewer, open_page: OpenPage) -> None:
+    page = open_page(graph_pair)
+    links = page.locator("nav a").all()
+
+    assert [link.get_attribute("href") for link in links] == list(PAGES)
+    for link, path in zip(links, PAGES, strict=True):
+        link.click()
+        page.wait_for_function("path => document.querySelector('nav a.current')?.pathname === path", arg=path)
+        complete(page)
+        assert_shown(page)
+
+
+def test_going_back_shows_the_page_before(graph_pair: Viewer, open_page: OpenPage) -> None:
+    page = open_page(graph_pair, "/environment")
+    before = page.locator("#page").inner_text()
+    page.locator("nav a", has_text="Findings").click()
+    page.wait_for_function("document.querySelector('nav a.current')?.pathname === '/findings'")
+    complete(page)
+
+    page.go_back()
+    page.wait_for_function("document.querySelector('nav a.current')?.pathname === '/environment'")
+    complete(page)
+
+    assert page.locator("#page").inner_text() == before
+
+
+def test_a_page_that_is_not_there_says_so(graph_pair: Viewer, open_page: OpenPage) -> None:
+    page = open_page(graph_pair, "/nowhere")
+
+    assert "no such page" in page.locator("#page").inner_text()
+
+
+def test_two_browsers_and_two_viewers_do_not_meet(
+    viewer_of: Callable[..., Viewer], files_of: Callable[[str], Files], open_page: OpenPage
+) -> None:
+    viewers = [viewer_of(*files_of(kind)) for kind in ("graph", "eager")]
+    pages = [open_page(viewer) for viewer in viewers for _ in range(2)]
+    alone = [page.locator("#page").inner_text() for page in pages]
+
+    for path in ("/environment", "/steps", "/"):
+        for number, page in enumerate(pages):
+            show(page, viewers[number // 2], path)
+
+    assert [page.locator("#page").inner_text() for page in pages] == alone
+    assert alone[0] == alone[1] != alone[2] == alone[3]
+
+
+@pytest.mark.parametrize(("kind", "begin"), [("png", b"\x89PNG\r\n\x1a\n"), ("svg", b"<svg")])
+def test_a_chart_is_saved_as_a_file(
+    graph_pair: Viewer, open_page: OpenPage, tmp_path: Path, kind: str, begin: bytes
+) -> None:
+    page = open_page(graph_pair, "/copies")
+    with page.expect_download() as download:
+        page.locator(f"button[data-export={kind}]").first.click()
+    target = tmp_path / download.value.suggested_filename
+    download.value.save_as(target)
+
+    assert target.suffix == f".{kind}"
+    assert target.read_bytes().startswith(begin)
+    assert target.stat().st_size > 5_000
