@@ -94,7 +94,7 @@ def interruptible(mask: set[int]) -> Iterator[None]:
 
 
 def forbid_core_dump() -> None:
-    """Lets this process, and what it starts from now on, end by any signal without leaving a core file."""
+    """Lets this process end by any signal without leaving a core file."""
     with contextlib.suppress(OSError, ValueError):
         _, hard = resource.getrlimit(resource.RLIMIT_CORE)
         resource.setrlimit(resource.RLIMIT_CORE, (0, hard))

@@ -17,7 +17,7 @@ from cctrace.collectors.environment.isolated import NvmlHelper
 from cctrace.collectors.record.folder import recorded_pids
 from cctrace.collectors.record.processes import become_subreaper, descendants, mapped
 from cctrace.collectors.record.sentinel import GroupSentinel
-from cctrace.collectors.record.signals import COLLECTED, RELAYED, forbid_core_dump, stray_signals
+from cctrace.collectors.record.signals import COLLECTED, RELAYED, stray_signals
 from cctrace.errors import CctraceError
 
 TICK_S: Final = 0.5
@@ -118,13 +118,18 @@ class Supervisor:
 
     def start(self, command: Sequence[str], variables: Mapping[str, str], mask: set[int]) -> int:
         """Starts the command; see `start_command`. Returns its process id."""
-        self._command = start_command(command, variables, mask)
+        self._sentinel = GroupSentinel(RELAYED)
+        try:
+            self._command = start_command(command, variables, mask)
+        except BaseException:
+            self._sentinel.close()
+            raise
+        if signal.sigpending() & set(RELAYED):  # sent before there was a command that could get it
+            self._sentinel.forget()
         return self._command
 
     def wait(self) -> Ending:
         """Waits for the command and, for a while, for recorded processes that outlive it."""
-        forbid_core_dump()
-        self._sentinel = GroupSentinel(RELAYED)
         with stray_signals() as self._strays:
             try:
                 while self._status is None:
@@ -143,7 +148,9 @@ class Supervisor:
     def _handle_signals(self, timeout_s: float) -> None:
         """Waits for one signal, at most `timeout_s`; deals with it and with every child that has ended."""
         received = signal.sigtimedwait(COLLECTED, timeout_s)
-        if received is not None and received.si_signo != signal.SIGCHLD:
+        if received is None and not self._strays:
+            self._sentinel.tend()
+        elif received is not None and received.si_signo != signal.SIGCHLD:
             self._relay(received.si_signo, received.si_pid)
         while self._strays:
             self._relay(self._strays.pop(0), sender=0)
@@ -173,7 +180,7 @@ class Supervisor:
                 return
             if pid == self._command and self._status is None:
                 self._status = status
-            elif not self._sentinel.reaped(pid, status):
+            elif not self._sentinel.reaped(pid):
                 self._helper.reaped(pid, status)
 
     def _recorded(self) -> set[int]:

@@ -4,6 +4,7 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -77,19 +78,22 @@ class Cctrace:
         self.processes.append(process)
         return process
 
-    def set_limit(self, module: str, name: str, seconds: float) -> None:
+    def set_limit(self, module: str, name: str, value: float) -> None:
         """Sets a limit of the command line, where the real one would only make the test last longer."""
-        folder = self.folder / f"limit-{name}"
-        folder.mkdir()
-        (folder / "sitecustomize.py").write_text(
-            "import sys\n"
-            "if 'cctrace.cli' in sys.orig_argv:\n"
-            f"    import {module} as module\n"
-            f"    assert hasattr(module, {name!r})\n"
-            f"    module.{name} = {seconds}\n"
+        self.prepare(
+            f"import {module} as module\nassert hasattr(module, {name!r})\nmodule.{name} = {value}\n"
         )
-        paths = [str(folder), self.environment.get("PYTHONPATH", "")]
-        self.environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+
+    def prepare(self, code: str) -> None:
+        """Lets every command line run `code` before anything else."""
+        folder = self.folder / "before"
+        if not folder.exists():
+            folder.mkdir()
+            (folder / "sitecustomize.py").write_text("import sys\n")
+            paths = [str(folder), self.environment.get("PYTHONPATH", "")]
+            self.environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+        with (folder / "sitecustomize.py").open("a") as file:
+            file.write("if 'cctrace.cli' in sys.orig_argv:\n" + textwrap.indent(code, "    "))
 
     def record(
         self, *options: str, program: tuple[str, ...] = (), **environment: str
