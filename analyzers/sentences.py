@@ -57,6 +57,9 @@ def seconds_text(seconds: float) -> str:
 
 
 def plural(count: int, word: str) -> str:
-    """`1 step`, `2 steps`."""
-    many = f"{word}es" if word.endswith(("s", "x")) else f"{word}s"
+    """`1 step`, `2 steps`, `2 copies`."""
+    if word.endswith("py"):
+        many = f"{word[:-1]}ies"
+    else:
+        many = f"{word}es" if word.endswith(("s", "x")) else f"{word}s"
     return f"{count:,} {word if count == 1 else many}".replace(",", " ")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from cctrace.analyzers.differences import CallDifferences
 from cctrace.analyzers.noise import NOISE_FLOOR, percentile_against
 from cctrace.analyzers.provenance import Provenance
-from cctrace.analyzers.sentences import percent, signed_time, time_text
+from cctrace.analyzers.sentences import percent, plural, signed_time, time_text
 from cctrace.analyzers.summary import OTHER_THREAD_SHARE
 from cctrace.trace.acceptance import CC_ON
 
@@ -66,7 +66,8 @@ def comparison_warnings(
         found.append(f"only the {'off' if off_gpu else 'on'} arm has GPU rows")
     if structure.listed:
         count = len(structure.listed) + structure.more
-        found.append(f"{count} kernels or calls differ in number per step; see below")
+        kernels = "1 kernel or call differs" if count == 1 else f"{count} kernels or calls differ"
+        found.append(f"{kernels} in number per step; see below")
     return tuple(found)
 
 
@@ -79,9 +80,8 @@ def _step_warnings(name: str, arm: ArmResult) -> list[str]:
     if arm.typical_steps < FEW_STEPS:
         found.append(f"the {name} arm has only {arm.typical_steps} typical steps")
     if arm.other_processes:
-        found.append(
-            f"the {name} arm has {arm.other_processes} more processes with steps, which are not compared"
-        )
+        others = plural(arm.other_processes, "more process")
+        found.append(f"the {name} arm has {others} with steps, not compared here")
     return found
 
 

@@ -52,7 +52,8 @@ def opening_blocks(report: Report) -> Iterable[Block]:
     for warning in warnings[:MAX_WARNINGS]:
         yield Paragraph(f"! {warning}", WARNING)
     if len(warnings) > MAX_WARNINGS:
-        yield Paragraph(f"! {len(warnings) - MAX_WARNINGS} more such differences; --json lists them", WARNING)
+        left = plural(len(warnings) - MAX_WARNINGS, "more such difference")
+        yield Paragraph(f"! {left}; --json lists all", WARNING)
     for warning in report.calls.warnings[len(state.not_same) :]:
         yield Paragraph(f"! {warning}", WARNING)
     # The headline names the emulated platform; its values are in the JSON.

@@ -70,7 +70,8 @@ def _phase_rows(parts: list[Breakdown]) -> list[Row]:
 def class_blocks(report: Report) -> Iterable[Block]:
     """Each step class apart, with its dearest places."""
     for one in report.classes[:MAX_CLASSES]:
-        yield Title(f"Class {class_name(one)} ({one.phase}; {one.off_steps} steps off, {one.on_steps} on)")
+        steps = f"{plural(one.off_steps, 'step')} off, {one.on_steps} on"
+        yield Title(f"Class {class_name(one)} ({one.phase}; {steps})")
         yield waterfall_of(one)
         for reason in one.refused_because:
             yield Paragraph(f"Cannot attribute, because {reason}.", WARNING)

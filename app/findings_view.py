@@ -19,7 +19,7 @@ from cctrace.analyzers.findings.result import (
     Finding,
     Findings,
 )
-from cctrace.analyzers.sentences import percent, time_text
+from cctrace.analyzers.sentences import percent, plural, time_text
 from cctrace.app.palette import CAUSE_COLOURS, FAINT_STYLE
 from cctrace.app.summary_view import provenance_line
 from cctrace.app.terminal import headline, line, notes, safe, section, table
@@ -72,7 +72,8 @@ def _show_finding(out: Console, number: int, one: Finding) -> None:
     for seen in one.evidence[:MAX_EVIDENCE]:
         out.print(Text(f"  {safe(seen.text)}{_where(seen)}."))
     if len(one.evidence) > MAX_EVIDENCE:
-        line(out, f"  {len(one.evidence) - MAX_EVIDENCE} more places; --json lists them.", style=FAINT_STYLE)
+        left = plural(len(one.evidence) - MAX_EVIDENCE, "more place")
+        line(out, f"  {left}; --json lists all.", style=FAINT_STYLE)
     if one.kind == COST:
         verb = "Costs with CC on" if one.state == EXPECTED else "Saves"
         how = "" if one.saving.kind == UNKNOWN else f" [{one.saving.kind}]"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from cctrace.analyzers.sentences import time_text
+from cctrace.analyzers.sentences import plural, time_text
 from cctrace.analyzers.step_list import ProcessSteps, StepList, StepRow
 from cctrace.app.palette import FAINT_STYLE
 from cctrace.app.summary_view import class_sheet, how_found, provenance_line
@@ -31,7 +31,7 @@ def _show_process(out: Console, process: ProcessSteps) -> None:
     out.print(table(columns, [_row(row) for row in process.steps], numbers_from=0))
     if len(process.steps) < process.total_steps:
         left = process.total_steps - len(process.steps)
-        line(out, f"{left} more steps; --limit N or --all lists them.", style=FAINT_STYLE)
+        line(out, f"{plural(left, 'more step')}; --limit N or --all lists them.", style=FAINT_STYLE)
 
 
 def _row(row: StepRow) -> list[str]:

@@ -132,9 +132,8 @@ def class_sheet(
     ]
     left = classes[len(listed) :]
     if left:
-        rows.append(
-            [f"  {len(left)} more classes", "", str(sum(one.steady_steps for one in left)), "", "", ""]
-        )
+        steady = sum(one.steady_steps for one in left)
+        rows.append([f"  {plural(len(left), 'more class')}", "", str(steady), "", "", ""])
     columns = ("class of steps", "phase", "steps", "median", "p10", "p90")
     return Sheet(columns, tuple(rows), numbers_from=2)
 
@@ -251,7 +250,7 @@ def start_up_line(start_up: StartUp) -> str:
             f"first step {seconds_text(start_up.submission_to_first_step_s)} after the first submission"
         )
     if start_up.h2d_copies:
-        copies = "1 copy" if start_up.h2d_copies == 1 else f"{start_up.h2d_copies} copies"
+        copies = plural(start_up.h2d_copies, "copy")
         spent = seconds_text(start_up.h2d_in_call_s)
         parts.append(f"{copies} of {bytes_text(start_up.h2d_bytes)} to the GPU before it, {spent} in them")
     else:

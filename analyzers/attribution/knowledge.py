@@ -10,6 +10,7 @@ from cctrace.analyzers.attribution.breakdown import Knowledge
 from cctrace.analyzers.attribution.collectives import any_collective
 from cctrace.analyzers.calls import COPY_KIND
 from cctrace.analyzers.gpu import GPU_KINDS
+from cctrace.analyzers.sentences import plural
 
 KERNELS, GRAPHS, HOST_ONLY = "kernels", "graphs", "host-only"
 """Kinds of input, as in `Attribution.kind_of_input`."""
@@ -73,10 +74,8 @@ def _left_out(off: Arm, on: Arm) -> tuple[str, ...]:
     counts = [int((arm.process.gpu.end_ns <= arm.process.gpu.start_ns).sum()) for arm in (off, on)]
     if not any(counts):
         return ()
-    return (
-        f"{counts[0]} GPU rows of the off arm and {counts[1]} of the on arm end when or before they begin, "
-        "and are left out",
-    )
+    rows = f"{plural(counts[0], 'GPU row')} of the off arm and {counts[1]} of the on arm"
+    return (f"{rows} are left out: their end is not after their begin",)
 
 
 def _nvlink_unknown(off: Arm, on: Arm, kind: str) -> str | None:

@@ -51,6 +51,7 @@ def test_plurals() -> None:
     assert plural(1, "step") == "1 step"
     assert plural(12345, "step") == "12 345 steps"
     assert plural(2, "process") == "2 processes"
+    assert plural(2, "copy") == "2 copies"
 
 
 @pytest.mark.parametrize("share", [0.0, -0.0003, 0.0003])

@@ -98,7 +98,7 @@ def test_diff_lists_classes_fields_and_other_threads(write_trace: WriteTrace, ru
     assert "per step together decode prefill" in text
     assert "! load.concurrency is not known in the off arm" in text
     assert "(on: 32)" in text
-    assert "! 13 more such differences; --json lists them" in text
+    assert "! 13 more such differences; --json lists all" in text
     assert "As meant: security.cc_mode off → on." in text
     assert "* on another thread: not part of the step's time line." in text
 

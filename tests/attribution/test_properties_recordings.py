@@ -68,6 +68,16 @@ def test_rows_that_end_before_they_begin_are_left_out_and_counted(load: Load) ->
     assert not any("GPU rows of the off arm" in note for note in attributed(*pair.traces()).notes)
 
 
+def test_one_row_that_is_left_out_is_one_row() -> None:
+    off, on = recorded(EAGER).traces()
+
+    notes = attributed(spoil_durations(off, (-1,)), on).notes
+
+    assert [
+        note for note in notes if note.startswith("1 GPU row of the off arm and 0 of the on arm are left")
+    ]
+
+
 def test_hand_overs_that_were_not_recorded_are_inferred() -> None:
     pair = recorded(WORKER, Recorder(hand_overs=False))
     assert worst(attributed(*pair.traces()), truth_of(pair)) <= TOLERANCE

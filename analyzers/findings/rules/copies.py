@@ -219,9 +219,10 @@ def _large_copies(view: StepView) -> Seen | None:
     size = view.scope.per_step(float(calls.bytes[rows].sum()))
     if not _every_step(view, rows) or size < LARGE_BYTES:
         return None
+    number = count_text(view.scope.per_step(len(rows)))
     text = (
-        f"{count_text(view.scope.per_step(len(rows)))} copies of 1 MiB or more a step move "
-        f"{bytes_text(size)} between host and GPU, {time_text(time_us(view, rows))} in the calls"
+        f"{bytes_text(size)} a step move between host and GPU in copies of 1 MiB or more ({number} a step), "
+        f"{time_text(time_us(view, rows))} in the calls"
     )
     shares = view.breakdown.shares if view.breakdown else None
     own = rows[view.scope.on_step_thread[rows]]

@@ -71,8 +71,8 @@ def _start_up(seen: Observation) -> Seen | None:
     if seen.steps is None or start.h2d_bytes < MIN_START_UP_BYTES:
         return None
     text = (
-        f"before the first step {start.h2d_copies:d} copies move {bytes_text(start.h2d_bytes)} to the GPU, "
-        f"{seconds_text(start.h2d_in_call_s)} in the calls"
+        f"{bytes_text(start.h2d_bytes)} move to the GPU before the first step, in "
+        f"{plural(start.h2d_copies, 'copy')}; {seconds_text(start.h2d_in_call_s)} in the calls"
     )
     saving = cannot_tell("it is paid once, and no step contains it")
     return Seen([seen_outside(text, start.h2d_copies, "copy h2d")], saving, measured=seen.pays("pcie"))
