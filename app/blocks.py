@@ -26,6 +26,11 @@ class Cell:
 Row: TypeAlias = Sequence["str | Cell"]
 
 
+def text_of(cell: str | Cell) -> str:
+    """What a cell of a table says."""
+    return cell.text if isinstance(cell, Cell) else cell
+
+
 @dataclass(frozen=True)
 class Title:
     """The heading of what follows."""

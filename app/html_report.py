@@ -11,7 +11,7 @@ from typing import Final
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from cctrace import __version__
-from cctrace.app.blocks import FAINT, Bar, Block, Cell, Paragraph, Sheet, Title, Waterfall
+from cctrace.app.blocks import FAINT, Bar, Block, Cell, Paragraph, Sheet, Title, Waterfall, text_of
 from cctrace.app.palette import CAUSE_COLOURS, STEP_COLOUR
 from cctrace.app.terminal import safe
 from cctrace.app.waterfall import ZERO_US
@@ -85,11 +85,10 @@ def _add_sheet(body: Element, sheet: Sheet) -> None:
     for row in sheet.rows:
         line = SubElement(rows, "tr")
         for index, cell in enumerate(row):
-            text = cell.text if isinstance(cell, Cell) else cell
             attributes = _number(index, sheet)
             if isinstance(cell, Cell) and not index:
                 attributes |= {"class": "cause", "style": f"border-color: {CAUSE_COLOURS[cell.tone]}"}
-            _text(line, "td", text, attributes)
+            _text(line, "td", text_of(cell), attributes)
 
 
 def _number(index: int, sheet: Sheet) -> dict[str, str]:

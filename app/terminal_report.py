@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from cctrace.app.blocks import FAINT, STRONG, WARNING, Block, Cell, Paragraph, Sheet, Title
+from cctrace.app.blocks import FAINT, STRONG, WARNING, Block, Cell, Paragraph, Sheet, Title, text_of
 from cctrace.app.palette import CAUSE_COLOURS, FAINT_STYLE, HEADING_STYLE, WARNING_COLOUR
 from cctrace.app.terminal import line, safe, section, table
 from cctrace.app.waterfall import show_waterfall
@@ -44,7 +44,7 @@ def _show_sheet(out: Console, sheet: Sheet) -> None:
         out.print(table(sheet.columns, rows, numbers_from=sheet.numbers_from))
         return
     for row in sheet.rows:
-        texts = [cell.text if isinstance(cell, Cell) else cell for cell in row]
+        texts = [text_of(cell) for cell in row]
         named = [f"{name} {text}" for name, text in zip(sheet.columns[1:], texts[1:], strict=True) if text]
         line(out, f"{texts[0].strip()}: {', '.join(named)}")
 
@@ -59,11 +59,7 @@ def _least_width(sheet: Sheet) -> int:
     """Columns of the terminal that the table needs: numbers are not folded, texts down to a limit."""
     width = CELL_GAP * (len(sheet.columns) - 1)
     for index, name in enumerate(sheet.columns):
-        texts = [name, *(_text(row[index]) for row in sheet.rows)]
+        texts = [name, *(text_of(row[index]) for row in sheet.rows)]
         longest = max(cell_len(text) for text in texts)
         width += longest if index >= sheet.numbers_from else min(longest, MIN_TEXT_COLUMNS)
     return width
-
-
-def _text(cell: str | Cell) -> str:
-    return cell.text if isinstance(cell, Cell) else cell
