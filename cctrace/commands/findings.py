@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cctrace.errors import UnusableInputError
+
 if TYPE_CHECKING:
     from cctrace.analyzers.attribution.result import Attribution
     from cctrace.analyzers.findings import Observation
@@ -30,11 +32,10 @@ def findings(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/schemas/findings.json).")] = False,
 ) -> None:
     """Look for known costs of confidential computing in a recording, or in a pair, and say what to change."""
-    from cctrace.analyzers.findings import find, find_in_pair, observe  # noqa: PLC0415 - `--help` stays light
-    from cctrace.trace import open_trace  # noqa: PLC0415
+    from cctrace.analyzers.findings import find, find_in_pair  # noqa: PLC0415 - `--help` stays light
 
-    seen = observe(open_trace(file))
-    result = find(seen) if off is None else find_in_pair(*attributed(seen, observe(open_trace(off))))
+    seen = observed(file)
+    result = find(seen) if off is None else find_in_pair(*attributed(seen, observed(off)))
     from cctrace.app.pipe import ending_with_its_reader  # noqa: PLC0415
 
     if as_json:
@@ -48,6 +49,22 @@ def findings(
 
     with ending_with_its_reader():
         show_findings(console(), result)
+
+
+def observed(file: Path) -> Observation:
+    """A recording to look at.
+
+    Raises:
+        UnusableInputError: it is no trace, or holds no call and no GPU work in which to find anything.
+    """
+    from cctrace.analyzers.findings import observe  # noqa: PLC0415
+    from cctrace.analyzers.window import nothing_recorded  # noqa: PLC0415
+    from cctrace.trace import open_trace  # noqa: PLC0415
+
+    seen = observe(open_trace(file))
+    if not len(seen.recording.calls) and not len(seen.recording.gpu):
+        raise UnusableInputError(f"{file}: {nothing_recorded(seen.metadata.recording).rstrip('.')}")
+    return seen
 
 
 def attributed(on: Observation, off: Observation) -> tuple[Observation, Observation, Attribution | None]:

@@ -80,6 +80,19 @@ def test_a_recording_without_steps_is_examined_as_far_as_it_goes(tmp_path: Path,
     assert len(outcomes) == 15
 
 
+@pytest.mark.parametrize("position", ["alone", "on", "off"])
+def test_an_empty_trace_ends_with_one_line(position: str, tmp_path: Path, run: Run) -> None:
+    empty = write(tmp_path / "empty.parquet", Program([], steps=0))
+
+    done = run(*{"alone": [empty], "on": [empty, OFF], "off": [ON, empty]}[position])
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"cctrace: {empty}: The recording holds no host call: the program never used the GPU while it was "
+        "recorded\n"
+    )
+
+
 def test_what_is_no_trace_ends_with_one_line(tmp_path: Path, run: Run) -> None:
     path = tmp_path / "x.parquet"
     path.write_text("hello")
