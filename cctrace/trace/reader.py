@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -18,6 +20,8 @@ from cctrace.trace.schema import METADATA_KEY, REQUIRED_COLUMNS, SCHEMA
 
 if TYPE_CHECKING:
     import pandas as pd
+
+IntArray = npt.NDArray[np.int64]
 
 BATCH_ROWS: Final = 256 << 10
 """Rows of one batch at most: a batch of all columns stays below about 40 MiB."""
@@ -108,6 +112,46 @@ class Trace:
         """As `table`, as a pandas frame: words are categories, numbers that can be null are nullable."""
         table = self.table(columns, kinds=kinds, pid=pid, lane=lane, start_ns=start_ns, end_ns=end_ns)
         return to_frame(table)
+
+    def rows(self, numbers: Sequence[int] | IntArray, columns: Sequence[str] | None = None) -> pa.Table:
+        """Rows by their numbers, from 0 in file order; reads their row groups only.
+
+        Args:
+            numbers: which rows, and in which order.
+            columns: as in `table`.
+
+        Raises:
+            UnusableInputError: the file is damaged.
+            IndexError: there is no row with one of the numbers.
+        """
+        wanted = np.asarray(numbers, np.int64).reshape(-1)
+        if len(wanted) and not 0 <= wanted.min() <= wanted.max() < self.num_rows:
+            raise IndexError(f"{self.path} has {self.num_rows} rows")
+        names = _wanted(columns)
+        in_order, place = np.unique(wanted, return_inverse=True)
+        table = pa.Table.from_batches(list(self._picked(names, in_order)), _schema(names))
+        return table.unify_dictionaries().take(pa.array(place.reshape(-1)))
+
+    def _picked(self, columns: tuple[str, ...], numbers: IntArray) -> Iterator[pa.RecordBatch]:
+        schema = _schema(columns)
+        names = [name for name in columns if name in self._names] or ["pid"]
+        file = self._file.metadata
+        sizes = [file.row_group(group).num_rows for group in range(file.num_row_groups)]
+        bounds = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
+        at = np.searchsorted(numbers, bounds)
+        try:
+            for group in np.flatnonzero(at[1:] > at[:-1]).tolist():
+                begin, last = int(bounds[group]), int(numbers[at[group + 1] - 1])
+                for stored in self._file.iter_batches(BATCH_ROWS, [group], columns=names):
+                    end = begin + stored.num_rows
+                    own = numbers[np.searchsorted(numbers, begin) : np.searchsorted(numbers, end)]
+                    if len(own):
+                        yield _arranged(self._typed(stored.take(pa.array(own - begin))), schema)
+                    begin = end
+                    if begin > last:
+                        break
+        except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+            raise UnusableInputError(f"{self.path}: the file is damaged ({_reason(error)})") from None
 
     def _read(self, columns: tuple[str, ...], query: Query) -> Iterator[pa.RecordBatch]:
         schema = _schema(columns)

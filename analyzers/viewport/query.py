@@ -1,0 +1,171 @@
+"""What a viewport shows: every lane's visible rows as marks, and the sum of what is too short to be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from cctrace.analyzers.columns import FloatArray, IntArray, SmallIntArray
+from cctrace.analyzers.viewport.gather import Dust, Gathered, Window, dust_of, gather
+from cctrace.analyzers.viewport.index import Index
+from cctrace.analyzers.viewport.lanes import Lane
+from cctrace.analyzers.viewport.tracks import Track
+
+MAX_ITEMS: Final = 4000
+"""Marks and columns of dust of one answer: a browser draws them in a few milliseconds, and no more could be
+told apart on a screen."""
+LEAST_NS: Final = 0.5
+"""Less than this is no time but a rounding error: times are whole nanoseconds."""
+MAX_LANES: Final = MAX_ITEMS // 16
+"""Lanes of one answer at most: each has two tracks with a few columns then."""
+MAX_COLUMNS: Final = 1 << 14
+"""Columns that can be asked for: twice the pixels of a wide screen."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrackAnswer:
+    """One track of a lane.
+
+    Attributes:
+        track: the track.
+        positions: the marks' positions in the track, in order of time.
+        number: their numbers in the file.
+        start: their begins, ns.
+        duration: how long they are, ns.
+        depth: how many rows each one lies in.
+        form: their forms.
+        tone: their tones.
+        blocked: which part of their duration is waiting, ns.
+        pixel: columns with dust: the first of the window's columns that each one takes.
+        busy: part (0–1) of each column of dust in which rows that are no marks were under way.
+        count: rows that are no marks and begin there.
+        dust_tone: the tone with most time of them.
+    """
+
+    track: Track
+    positions: IntArray
+    number: IntArray
+    start: IntArray
+    duration: IntArray
+    depth: IntArray
+    form: IntArray
+    tone: SmallIntArray
+    blocked: IntArray
+    pixel: IntArray
+    busy: FloatArray
+    count: IntArray
+    dust_tone: SmallIntArray
+
+
+@dataclass(frozen=True, eq=False)
+class LaneAnswer:
+    """One lane with its tracks."""
+
+    lane: Lane
+    tracks: tuple[TrackAnswer, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a viewport shows.
+
+    Attributes:
+        window: the stretch of time, in the columns that were asked for.
+        factor: how many of those are one column of dust; the last one may be narrower.
+        lanes: the lanes.
+    """
+
+    window: Window
+    factor: int
+    lanes: tuple[LaneAnswer, ...]
+
+    @property
+    def marks(self) -> int:
+        """Marks in all lanes."""
+        return sum(len(track.positions) for lane in self.lanes for track in lane.tracks)
+
+    @property
+    def items(self) -> int:
+        """Marks and columns of dust in all lanes."""
+        return self.marks + sum(len(track.pixel) for lane in self.lanes for track in lane.tracks)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """One track while its answer is made; `whole`: it has so few rows that all are marks."""
+
+    track: Track
+    column_of_form: IntArray
+    whole: bool
+    found: Gathered
+
+
+def visible(index: Index, lanes: Sequence[Lane], window: Window) -> Answer:
+    """What a window shows of some lanes: MAX_ITEMS marks and columns of dust at most.
+
+    Rows that take at least about a column are marks; where only few rows are in the window, all of them are.
+    """
+    tracks = [track for lane in lanes for track in lane.tracks]
+    few = MAX_ITEMS // (2 * max(len(tracks), 1))
+    coarse = parts = [_part(index, track, window, few) for track in tracks]
+    factor = 1
+    while _items(coarse) > MAX_ITEMS:
+        factor *= 2
+        coarse = [_coarser(one, window, factor) for one in parts]
+    answers = iter([_answer(index, one, window, factor) for one in coarse])
+    return Answer(
+        window,
+        factor,
+        tuple(LaneAnswer(lane, tuple(next(answers) for _ in lane.tracks)) for lane in lanes),
+    )
+
+
+def _part(index: Index, track: Track, window: Window, few: int) -> _Part:
+    column = np.searchsorted(track.tones, index.forms.tone).clip(0, len(track.tones) - 1)
+    begin, end = np.searchsorted(track.rows.start, (window.begin, window.end))
+    if end - begin <= few:
+        return _Part(track, column, True, gather(track, column, window, 0.0, few))
+    return _Part(track, column, False, gather(track, column, window, window.width, MAX_ITEMS))
+
+
+def _coarser(part: _Part, window: Window, factor: int) -> _Part:
+    """The same with columns wider by a factor, and marks that are long enough for those."""
+    found = part.found
+    short = (found.duration < window.width * factor) & (not part.whole)
+    dust = found.dust + dust_of(part.track, found.positions[short], part.column_of_form, window)
+    left = Gathered(found.positions[~short], found.duration[~short], dust.coarser(factor))
+    return replace(part, found=left)
+
+
+def _items(parts: Sequence[_Part]) -> int:
+    return sum(len(part.found.positions) + len(_occupied(part.found.dust)) for part in parts)
+
+
+def _occupied(dust: Dust) -> IntArray:
+    """Columns that hold any dust."""
+    found: IntArray = np.flatnonzero((dust.count > 0) | (dust.busy.sum(axis=0) > LEAST_NS))
+    return found
+
+
+def _answer(index: Index, part: _Part, window: Window, factor: int) -> TrackAnswer:
+    track, rows, dust = part.track, part.found.positions, part.found.dust
+    form = track.rows.form[rows].astype(np.int64)
+    pixel = _occupied(dust)
+    return TrackAnswer(
+        track=track,
+        positions=rows,
+        number=track.places.numbers(rows),
+        start=track.rows.start[rows],
+        duration=part.found.duration,
+        depth=np.zeros(len(rows), np.int64) if track.depth is None else track.depth[rows].astype(np.int64),
+        form=form,
+        tone=index.forms.tone[form],
+        blocked=index.forms.waits.blocked_ns(form, part.found.duration),
+        pixel=pixel * factor,
+        busy=np.clip(dust.busy[:, pixel].sum(axis=0) / (window.width * factor), 0.0, 1.0),
+        count=np.rint(dust.count[pixel]).astype(np.int64),
+        dust_tone=track.tones[np.argmax(dust.busy[:, pixel], axis=0)],
+    )
