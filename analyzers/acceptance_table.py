@@ -16,7 +16,7 @@ from cctrace.analyzers.attribution.result import SEVERITIES, Comparability
 from cctrace.analyzers.comparability import Outline, metadata_comparability
 from cctrace.analyzers.comparability.compare import NOT_KNOWN, severity_within
 from cctrace.analyzers.comparability.fields import PRESENT, UNSET, VARIABLES, fields_of, value_in
-from cctrace.analyzers.comparability.rules import IGNORED, rule_of
+from cctrace.analyzers.comparability.rules import EXPECTED, IGNORED, rule_of
 from cctrace.analyzers.sentences import bytes_text
 from cctrace.trace import Acceptance, Metadata
 from cctrace.trace.documents import EXTRA, hints, union_members
@@ -115,7 +115,8 @@ class AcceptanceTable:
         arms: names of the arms.
         areas: the areas of an acceptance test, as in `cctrace.trace.acceptance`.
         others: what else the metadata says: variables, command, recorder, state of the GPUs.
-        observed: differences that no field stands for: what was emulated, lost, or cost by recording.
+        observed: differences that no field stands for, and that are not meant: what was emulated, lost, or
+            cost by recording.
     """
 
     arms: tuple[str, ...]
@@ -156,7 +157,7 @@ def acceptance_table(arms: Arms) -> AcceptanceTable:
             one
             for name, several in differences.items()
             for one in several
-            if name not in listed and one.message != NOT_KNOWN
+            if name not in listed and one.message != NOT_KNOWN and one.severity != EXPECTED
         ),
     )
 

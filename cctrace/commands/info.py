@@ -78,7 +78,9 @@ def _print(file: Path, size: int, rows: int, kinds: dict[str, int], metadata: Me
         console.print(Text(f"This recording is {printable(label)}.", style="bold yellow"))
     console.print(facts_table(str(file), _recording_facts(size, rows, metadata)))
     if metadata.emulation is not None and metadata.emulation.injected:
-        console.print(facts_table("Injected by the emulator", _injected_facts(metadata.emulation.injected)))
+        from cctrace.app.recorder_view import injected_facts  # noqa: PLC0415
+
+        console.print(facts_table("Injected by the emulator", injected_facts(metadata.emulation.injected)))
     counts = [(kind, f"{count:,}") for kind, count in kinds.items()]
     console.print(facts_table("Rows by kind", counts or [("none", "the trace holds no row")]))
     console.print(facts_table("Environment", _environment_facts(metadata)))
@@ -197,21 +199,6 @@ def _emulation(metadata: Metadata) -> str | None:
     if not values and metadata.emulation.profile is None:
         return "profile and values not known"
     return f"{metadata.emulation.profile}: {', '.join(metadata.emulation.causes)} ({values})"
-
-
-def _injected_facts(injected: Mapping[str, Mapping[str, int]]) -> list[tuple[str, str]]:
-    """Returns a line for each cause: calls (of nvlink transfers, which the GPU made longer), time, mean."""
-    facts = []
-    for cause, total in injected.items():
-        count, sum_ns = total.get("count", 0), total.get("sum_ns", 0)
-        what = ("transfer" if cause == "nvlink" else "call") + ("" if count == 1 else "s")
-        text = f"{count:,} {what}, {sum_ns / 1e6:,.3f} ms" if count else "nothing"
-        if count:
-            text += f", {sum_ns / count / 1e3:,.3f} µs each on average"
-        if queued := total.get("queued_ns", 0):
-            text += f"; {queued / 1e6:,.3f} ms more waiting for other threads' copies"
-        facts.append((cause, text))
-    return facts
 
 
 def _print_fields(as_json: bool) -> None:
