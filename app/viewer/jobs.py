@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 import multiprocessing
 import signal
+import sys
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Final, TypeVar
 
@@ -19,7 +21,10 @@ MANY_ROWS: Final = 1_000_000
 """From this many rows on an analysis runs in a process of its own: in a thread it would hold up answers, and
 starting a process takes about a second, more than the analysis of fewer rows."""
 VERY_MANY_ROWS: Final = 40_000_000
-"""From this many rows on one analysis runs at a time: two at once would need twice the memory."""
+"""From this many rows on work that needs much memory is done one after the other, and a process that has done
+some ends, so that its memory is free again."""
+WORKERS: Final = 2
+"""Analyses at a time: of a pair, one for each arm."""
 MAX_RESULTS: Final = 256
 """Results kept: a few for each recording of a large folder. The oldest go first."""
 _PR_SET_PDEATHSIG: Final = 1
@@ -46,8 +51,8 @@ class Jobs:
     """
 
     def __init__(self, rows: int) -> None:
-        self._in_processes = rows >= MANY_ROWS
-        self._workers: Final = 1 if rows >= VERY_MANY_ROWS else 2
+        self._in_processes: Final = rows >= MANY_ROWS
+        self._one_by_one: Final = rows >= VERY_MANY_ROWS
         self._lock = threading.Lock()
         self._executor: Executor | None = None
         self._futures: dict[Hashable, Future[Any]] = {}
@@ -82,6 +87,13 @@ class Jobs:
             raise UnusableInputError(f"{doing}: there is too little memory") from None
         return found
 
+    def settle(self) -> None:
+        """Waits until nothing is under way, where work is done one after the other; else returns at once."""
+        if self._one_by_one:
+            with self._lock:
+                under_way = list(self._futures.values())
+            wait_for(under_way)
+
     def close(self) -> None:
         """Ends the work that is under way."""
         with self._lock:
@@ -99,14 +111,16 @@ class Jobs:
 
     def _running(self) -> Executor:
         if self._executor is None:
-            self._executor = (
-                ProcessPoolExecutor(
-                    self._workers, multiprocessing.get_context("spawn"), initializer=_end_with_the_server
-                )
-                if self._in_processes
-                else ThreadPoolExecutor(self._workers)
-            )
+            self._executor = self._processes() if self._in_processes else ThreadPoolExecutor(WORKERS)
         return self._executor
+
+    def _processes(self) -> Executor:
+        spawn = multiprocessing.get_context("spawn")
+        if not self._one_by_one:
+            return ProcessPoolExecutor(WORKERS, spawn, _end_with_the_server)
+        if sys.version_info < (3, 11):
+            return ProcessPoolExecutor(1, spawn, _end_with_the_server)
+        return ProcessPoolExecutor(1, spawn, _end_with_the_server, max_tasks_per_child=1)
 
     def _forget(self, key: Hashable) -> None:
         """Lets the next request try again, with new processes."""

@@ -122,6 +122,10 @@ class View:
             if self.is_pair:
                 self.report()
 
+    def settle(self) -> None:
+        """Waits for analyses under way, where their memory and the caller's would be too much together."""
+        self._jobs.settle()
+
     def close(self) -> None:
         """Ends the work that is under way."""
         self._jobs.close()

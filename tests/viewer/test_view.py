@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import threading
 import time
 from pathlib import Path
@@ -131,6 +132,19 @@ def test_large_recordings_are_analysed_in_a_process_that_may_die() -> None:
         working.result("die", "Dying", os._exit, 9, wait=True)
     # The next request starts another process.
     assert working.result("again", "Asking", os.getpid, wait=True) != os.getpid()
+    working.close()
+
+
+def test_very_large_recordings_are_analysed_one_by_one_by_processes_that_end() -> None:
+    working = Jobs(rows=jobs.VERY_MANY_ROWS)
+    working.settle()
+    with pytest.raises(Pending):
+        working.result("first", "Asking", os.getpid, wait=False)
+    working.settle()
+    first = working.result("first", "Asking", os.getpid, wait=False)
+    second = working.result("second", "Asking", os.getpid, wait=True)
+    if sys.version_info >= (3, 11):
+        assert first != second
     working.close()
 
 
