@@ -33,8 +33,9 @@ class Indexed:
 class _Building:
     """An index that is being built, or has been."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, view: View) -> None:
         self._path = path
+        self._view = view
         self.progress = 0.0
         self.found: Indexed | None = None
         self.error: Exception | None = None
@@ -42,6 +43,7 @@ class _Building:
 
     def _build(self) -> None:
         try:
+            self._view.settle()
             index = build_index(open_trace(self._path), self._note)
             # Arrow's reader is not made for several threads, and this one has kept buffers.
             self.found = Indexed(index, open_trace(self._path))
@@ -65,6 +67,7 @@ class Indexes:
     """The indexes of a view's recordings. Safe to use from several threads."""
 
     def __init__(self, view: View) -> None:
+        self._view: Final = view
         self._opened: Final = {run.path: _state(run.path) for arm in view.arms for run in arm.runs}
         self._lock = threading.Lock()
         self._kept: OrderedDict[Path, _Building] = OrderedDict()
@@ -85,7 +88,7 @@ class Indexes:
             )
         with self._lock:
             if run.path not in self._kept:
-                self._kept[run.path] = _Building(run.path)
+                self._kept[run.path] = _Building(run.path, self._view)
             self._kept.move_to_end(run.path)
             building = self._kept[run.path]
             self._let_go()
