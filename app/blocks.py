@@ -40,7 +40,7 @@ class Title:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A text of its own; `tone` is empty, WARNING, STRONG (both) or FAINT."""
+    """A text of its own; `tone` is empty, WARNING, STRONG, FAINT, or a cause that it is about."""
 
     text: str
     tone: str = ""

@@ -1,12 +1,11 @@
-"""`cctrace findings` in the terminal."""
+"""`cctrace findings`: all that it shows, in order, whatever shows it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from rich.console import Console
-from rich.text import Text
 
 from cctrace.analyzers.findings.find import amount_words
 from cctrace.analyzers.findings.result import (
@@ -14,44 +13,55 @@ from cctrace.analyzers.findings.result import (
     EXPECTED,
     INFORMATION,
     NOTHING,
+    RISK,
     UNKNOWN,
+    Checked,
     Evidence,
     Finding,
     Findings,
 )
 from cctrace.analyzers.sentences import percent, plural, time_text
-from cctrace.app.palette import CAUSE_COLOURS, FAINT_STYLE
+from cctrace.app.blocks import FAINT, STRONG, WARNING, Block, Paragraph, Sheet, Title
 from cctrace.app.summary_view import provenance_line
-from cctrace.app.terminal import headline, line, notes, safe, section, table
+from cctrace.app.terminal_report import show_blocks
 
 MAX_EVIDENCE: Final = 4
 """Lines of evidence of a finding; the JSON has them all."""
-_KINDS: Final = {COST: "", "risk": "risk", INFORMATION: "information"}
+_KINDS: Final = {COST: "", RISK: "risk", INFORMATION: "information"}
 
 
 def show_findings(out: Console, result: Findings) -> None:
-    """Prints the sentence, a table of the findings, each finding, and what else was looked for."""
-    headline(out, result.headline, result.examined.warnings)
-    line(out, provenance_line(result.examined), style=FAINT_STYLE)
+    """Prints the findings in the terminal."""
+    show_blocks(out, findings_blocks(result))
+
+
+def findings_blocks(result: Findings) -> Iterable[Block]:
+    """The sentence, a table of the findings, each finding, and what else was looked for."""
+    yield Paragraph(result.headline, STRONG)
+    for warning in result.examined.warnings:
+        yield Paragraph(f"This recording is {warning}.", WARNING)
+    yield Paragraph(provenance_line(result.examined), FAINT)
     if result.compared_with is not None:
-        line(out, f"against {provenance_line(result.compared_with)}", style=FAINT_STYLE)
-    show_list(out, result.findings)
+        yield Paragraph(f"against {provenance_line(result.compared_with)}", FAINT)
+    if result.findings:
+        yield Title("Findings")
+        yield finding_sheet(result.findings)
     for number, one in enumerate(result.findings, 1):
-        _show_finding(out, number, one)
-    _show_rest(out, result)
-    notes(out, result.notes)
+        yield from one_finding_blocks(number, one)
+    yield from checked_blocks(result.checked)
+    if result.notes:
+        yield Title("Notes")
+    for note in result.notes:
+        yield Paragraph(f"- {note}")
 
 
-def show_list(out: Console, findings: Sequence[Finding]) -> None:
-    """Prints one line for each finding; nothing if there are none."""
-    if not findings:
-        return
-    rows = [
+def finding_sheet(findings: Sequence[Finding]) -> Sheet:
+    """One line for each finding."""
+    rows = tuple(
         [f"{number} {one.title}", one.phase or "", _state(one), _saving(one), _share(one)]
         for number, one in enumerate(findings, 1)
-    ]
-    out.print()
-    out.print(table(("finding", "phase", "state", "saving/step", "of the step"), rows, numbers_from=3))
+    )
+    return Sheet(("finding", "phase", "state", "saving/step", "of the step"), rows, numbers_from=3)
 
 
 def _state(one: Finding) -> str:
@@ -66,28 +76,26 @@ def _share(one: Finding) -> str:
     return "–" if one.saving.pct_of_step is None else percent(one.saving.pct_of_step / 100)
 
 
-def _show_finding(out: Console, number: int, one: Finding) -> None:
-    about = f" · {one.steps}" if one.steps else ""
-    section(out, f"{number} {one.title}{about}")
+def one_finding_blocks(number: int, one: Finding) -> Iterable[Block]:
+    """One finding: what it rests on, what it saves, what to do."""
+    yield Title(f"{number} {one.title}" + (f" · {one.steps}" if one.steps else ""))
     for seen in one.evidence[:MAX_EVIDENCE]:
-        out.print(Text(f"  {safe(seen.text)}{_where(seen)}."))
+        yield Paragraph(f"  {seen.text}{_where(seen)}.")
     if len(one.evidence) > MAX_EVIDENCE:
         left = plural(len(one.evidence) - MAX_EVIDENCE, "more place")
-        line(out, f"  {left}; --json lists all.", style=FAINT_STYLE)
-    if one.kind == COST:
-        verb = "Costs with CC on" if one.state == EXPECTED else "Saves"
-        how = "" if one.saving.kind == UNKNOWN else f" [{one.saving.kind}]"
-        colour = CAUSE_COLOURS.get(one.cause or "", "")
-        out.print(
-            Text.assemble(
-                ("  ", ""), (f"{verb}: {amount_words(one.saving)}", colour), f"{how} ({one.saving.basis})."
-            )
-        )
-    else:
-        line(out, f"  Saving: cannot tell; {one.saving.basis}.")
-    line(out, f"  Remedy: {one.remedy}.")
+        yield Paragraph(f"  {left}; --json lists all.", FAINT)
+    yield Paragraph(f"  {_saving_sentence(one)}", one.cause or "" if one.kind == COST else "")
+    yield Paragraph(f"  Remedy: {one.remedy}.")
     if one.known_from:
-        line(out, f"  Known from: {'; '.join(one.known_from)}.", style=FAINT_STYLE)
+        yield Paragraph(f"  Known from: {'; '.join(one.known_from)}.", FAINT)
+
+
+def _saving_sentence(one: Finding) -> str:
+    if one.kind != COST:
+        return f"Saving: cannot tell; {one.saving.basis}."
+    verb = "Costs with CC on" if one.state == EXPECTED else "Saves"
+    how = "" if one.saving.kind == UNKNOWN else f" [{one.saving.kind}]"
+    return f"{verb}: {amount_words(one.saving)}{how} ({one.saving.basis})."
 
 
 def _where(seen: Evidence) -> str:
@@ -100,14 +108,14 @@ def _where(seen: Evidence) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _show_rest(out: Console, result: Findings) -> None:
+def checked_blocks(checked: Sequence[Checked]) -> Iterable[Block]:
     """Rules that found nothing, and those that have no answer."""
-    nothing = [one.looks_for for one in result.checked if one.outcome == NOTHING]
-    unclear = [one for one in result.checked if one.cannot_tell_because]
+    nothing = [one.looks_for for one in checked if one.outcome == NOTHING]
+    unclear = [one for one in checked if one.cannot_tell_because]
     if nothing:
-        section(out, "Looked for, and not found")
-        line(out, "; ".join(nothing) + ".")
+        yield Title("Looked for, and not found")
+        yield Paragraph("; ".join(nothing) + ".")
     if unclear:
-        section(out, "Cannot tell")
-        for one in unclear:
-            line(out, f"- {one.looks_for}: {one.cannot_tell_because}.")
+        yield Title("Cannot tell")
+    for one in unclear:
+        yield Paragraph(f"- {one.looks_for}: {one.cannot_tell_because}.")
