@@ -11,10 +11,9 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Playwright
+from playwright.sync_api import Browser, Playwright, sync_playwright
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 FETCHED: Final = Path(sys.prefix) / "browsers"
@@ -67,13 +66,11 @@ def fetched(*options: str) -> bool:
     """Whether Playwright could fetch its own."""
     command = [sys.executable, "-m", "playwright", "install", *options, "chromium"]
     environment = {**os.environ, "PLAYWRIGHT_BROWSERS_PATH": str(FETCHED)}
-    return subprocess.run(command, env=environment, check=False).returncode == 0
+    return subprocess.run(command, cwd=sys.prefix, env=environment, check=False).returncode == 0
 
 
 def main(*options: str) -> int:
     """Returns 0 if there is a browser now."""
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - after it is known where to look
-
     look_where_fetched()
     with sync_playwright() as playwright:
         there = own_chromium() or Path(playwright.chromium.executable_path).exists()

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from contextlib import suppress
+from typing import Final
 from urllib.parse import urlsplit
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request
-    from viewer_process import Viewer
-
-    Chromium: TypeAlias = Browser
-else:
-    Chromium = Any
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request
+from playwright.sync_api import TimeoutError as TimeoutExpired
+from viewer_process import Viewer
 
 PAGES: Final = ("/", "/steps", "/timeline", "/copies", "/collectives", "/findings", "/environment")
 PATIENCE_MS: Final = 60_000
 """Longer than anything takes on a busy machine of two cores."""
+FOLLOWING_MS: Final = 10_000
 LOCAL_SCHEMES: Final = ("data", "blob", "about")
 ABORTED: Final = "net::ERR_ABORTED"
 """What the browser calls a request of a page that was left; and a download."""
@@ -33,7 +31,7 @@ COUNT_FETCHES: Final = """(() => {
 QUIET_MS: Final = 150
 """A page that has asked nothing for so long has got all it wants: an answer is drawn, and what follows from
 it is asked, within a few frames."""
-HAS_CONTENT: Final = "document.querySelector('#page')?.innerText.trim().length > 0"
+HAS_CONTENT: Final = "() => document.querySelector('#page')?.innerText.trim().length > 0"
 IS_COMPLETE: Final = """quiet => {
   if (window.fetches.open > 0 || performance.now() - window.fetches.last < quiet) {
     return false;
@@ -45,6 +43,13 @@ IS_COMPLETE: Final = """quiet => {
     && [...page.querySelectorAll(".dash-graph")].every(graph => graph.querySelector(".main-svg"));
 }"""
 """Nothing is waited for, and every chart is drawn."""
+
+WIDEST: Final = """() => {
+  const wide = one => one.getBoundingClientRect().right > window.innerWidth + 0.5;
+  const all = [...document.body.querySelectorAll("*")].filter(
+    one => wide(one) && ![...one.children].some(wide));
+  return all.map(one => one.outerHTML.slice(0, 160)).concat("the page scrolls sideways");
+}"""
 
 
 class Opened:
@@ -123,6 +128,15 @@ def complete(page: Page) -> None:
     page.wait_for_function(IS_COMPLETE, arg=QUIET_MS)
 
 
-def overflow(page: Page) -> int:
-    """By how many pixels the page is wider than the window: it would scroll sideways."""
-    return int(page.evaluate("document.documentElement.scrollWidth - window.innerWidth"))
+def too_wide(page: Page) -> list[str]:
+    """The innermost elements for which the page would scroll sideways; none if it fits the window.
+
+    A window that has just become narrower is given the time that charts take to follow.
+    """
+    with suppress(TimeoutExpired):
+        page.wait_for_function(
+            "() => document.documentElement.scrollWidth <= window.innerWidth", timeout=FOLLOWING_MS
+        )
+        return []
+    found: list[str] = page.evaluate(WIDEST)
+    return found

@@ -108,7 +108,8 @@ def start(log: Path, words: list[str], **environment: str) -> Viewer:
     while not answers(viewer):
         if process.poll() is not None or time.monotonic() > limit:
             process.kill()
-            raise ViewerError(f"did not start (exit code {process.poll()}):\n{viewer.printed}")
+            last = "\n".join(viewer.printed.splitlines()[-10:])
+            raise ViewerError(f"did not start (exit code {process.poll()}):\n{last}")
         time.sleep(0.02)
     return viewer
 

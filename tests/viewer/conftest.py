@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -18,8 +18,9 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 import chromium
-from viewer_pages import Chromium, Opened
-from viewer_process import Viewer, command, start
+from playwright.sync_api import Browser, Page, sync_playwright
+from viewer_pages import Opened
+from viewer_process import Viewer, ViewerError, command, start
 
 SAMPLES: Final = Path(__file__).resolve().parents[2] / "sample_traces"
 REQUIRED: Final = bool(os.environ.get("CI") or os.environ.get("CCTRACE_REQUIRE_BROWSER"))
@@ -39,12 +40,19 @@ def missing(why: str) -> None:
 def viewer_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ViewerOf]:
     """Starts `cctrace view ARGUMENTS`, or returns the one that runs; all end by Ctrl-C, with code 0."""
     running: dict[tuple[str, ...], Viewer] = {}
+    failed: dict[tuple[str, ...], ViewerError] = {}
     logs = tmp_path_factory.mktemp("viewers")
 
     def viewer(*arguments: str | Path) -> Viewer:
         words = tuple(map(str, arguments))
+        if words in failed:
+            raise failed[words]
         if words not in running:
-            running[words] = start(logs / f"{len(running)}.log", command(*words))
+            try:
+                running[words] = start(logs / f"{len(running)}.log", command(*words))
+            except ViewerError as error:
+                failed[words] = error
+                raise
         return running[words]
 
     yield viewer
@@ -53,12 +61,8 @@ def viewer_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ViewerOf]:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Chromium]:
+def browser() -> Iterator[Browser]:
     """A headless Chromium; a test is skipped where there is none, except in CI."""
-    try:
-        from playwright.sync_api import sync_playwright  # noqa: PLC0415 - a test extra
-    except ImportError:
-        missing("playwright is not installed: pip install '.[test]'")
     chromium.look_where_fetched()
     with sync_playwright() as playwright:
         found = chromium.launched(playwright)
@@ -72,7 +76,7 @@ def browser() -> Iterator[Chromium]:
 
 
 @pytest.fixture
-def open_page(browser: Chromium) -> Iterator[Callable[..., Any]]:
+def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
     """Opens pages: `open_page(viewer, "/steps", width=390, scheme="dark", complaints=True)`.
 
     `complaints` allows the browser to complain, where a test provokes that.

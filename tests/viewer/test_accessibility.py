@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
 
 import pytest
+from playwright.sync_api import Page
 from viewer_pages import PAGES, complete
 from viewer_process import Viewer
 
@@ -14,10 +14,10 @@ axe = pytest.importorskip("axe_playwright_python.sync_playwright")
 
 GRAVE = ("serious", "critical")
 
-OpenPage = Callable[..., Any]
+OpenPage = Callable[..., Page]
 
 
-def violations(page: Any) -> list[str]:
+def violations(page: Page) -> list[str]:
     """What axe finds, of those that keep somebody from using the page: rule, and the first places."""
     found = axe.Axe().run(page).response["violations"]
     return [
@@ -34,7 +34,7 @@ def test_axe_finds_nothing_grave(graph_pair: Viewer, open_page: OpenPage, path: 
     page.emulate_media(color_scheme="dark")
     page.set_viewport_size({"width": 390, "height": 844})
     complete(page)
-    page.wait_for_function("document.documentElement.dataset.mantineColorScheme === 'dark'")
+    page.wait_for_function("() => document.documentElement.dataset.mantineColorScheme === 'dark'")
 
     assert light == []
     assert violations(page) == []
@@ -47,7 +47,7 @@ def test_the_first_key_offers_to_skip_the_navigation(graph_pair: Viewer, open_pa
     assert page.evaluate("document.activeElement.getAttribute('href')") == "#page"
     page.keyboard.press("Enter")
 
-    page.wait_for_function("document.activeElement.id === 'page'")
+    page.wait_for_function("() => document.activeElement.id === 'page'")
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -81,7 +81,7 @@ def test_the_navigation_works_by_keys(graph_pair: Viewer, open_page: OpenPage) -
     page.locator("nav a", has_text="Environment").focus()
     page.keyboard.press("Enter")
 
-    page.wait_for_function("document.querySelector('nav a.current')?.pathname === '/environment'")
+    page.wait_for_function("() => document.querySelector('nav a.current')?.pathname === '/environment'")
 
 
 def test_nothing_jumps_the_queue_of_the_tab_key(graph_pair: Viewer, open_page: OpenPage) -> None:

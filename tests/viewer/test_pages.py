@@ -7,10 +7,10 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from viewer_pages import PAGES, complete, overflow, show
+from playwright.sync_api import Page
+from viewer_pages import PAGES, complete, show, too_wide
 from viewer_process import Viewer
 from viewer_traces import host_only
 
@@ -21,7 +21,7 @@ WIDE = {"width": 1280, "height": 800}
 BIG_ROWS = int(float(os.environ.get("CCTRACE_VIEW_ROWS", "1e6")))
 """Rows of each big recording; bench/viewer.py does the same with ten millions."""
 
-OpenPage = Callable[..., Any]
+OpenPage = Callable[..., Page]
 Files = tuple[Path, ...]
 
 
@@ -88,10 +88,10 @@ def test_a_page_shows_something_and_fits_the_window(
     page = open_page(viewer_of(*files_of(kind)), path)
 
     assert_shown(page)
-    assert overflow(page) <= 0
+    assert too_wide(page) == []
     page.set_viewport_size(NARROW)
     complete(page)
-    assert overflow(page) <= 0
+    assert too_wide(page) == []
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -103,7 +103,7 @@ def test_a_page_of_a_million_rows(
     assert_shown(page)
 
 
-def assert_shown(page: Any) -> None:
+def assert_shown(page: Page) -> None:
     """No page of a sound recording is empty, or says that it failed."""
     problems = page.locator("#page [role=alert]").all_inner_texts()
     assert problems == []
@@ -116,7 +116,7 @@ def test_a_page_opened_in_a_narrow_dark_window(graph_pair: Viewer, open_page: Op
     page = open_page(graph_pair, path, **NARROW, scheme="dark")
 
     assert_shown(page)
-    assert overflow(page) <= 0
+    assert too_wide(page) == []
     dark = lightness(page)
     page.emulate_media(color_scheme="light")
     page.wait_for_function("dark => (getComputedStyle(document.body).backgroundColor !== dark)", arg=dark[1])
@@ -124,7 +124,7 @@ def test_a_page_opened_in_a_narrow_dark_window(graph_pair: Viewer, open_page: Op
     assert lightness(page)[0] > 0.7
 
 
-def lightness(page: Any) -> tuple[float, str]:
+def lightness(page: Page) -> tuple[float, str]:
     """Of the ground of the page, 0 to 1; and its colour."""
     colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
     parts = [float(part) for part in colour.split("(")[1].rstrip(")").split(",")[:3]]
@@ -147,11 +147,11 @@ def test_going_back_shows_the_page_before(graph_pair: Viewer, open_page: OpenPag
     page = open_page(graph_pair, "/environment")
     before = page.locator("#page").inner_text()
     page.locator("nav a", has_text="Findings").click()
-    page.wait_for_function("document.querySelector('nav a.current')?.pathname === '/findings'")
+    page.wait_for_function("() => document.querySelector('nav a.current')?.pathname === '/findings'")
     complete(page)
 
     page.go_back()
-    page.wait_for_function("document.querySelector('nav a.current')?.pathname === '/environment'")
+    page.wait_for_function("() => document.querySelector('nav a.current')?.pathname === '/environment'")
     complete(page)
 
     assert page.locator("#page").inner_text() == before

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from playwright.sync_api import Browser, Page
 from viewer_pages import PAGES, complete, show
 from viewer_process import Viewer, command, start
 from viewer_traces import HOSTILE, damaged, hostile
@@ -29,7 +30,7 @@ EVERY_KIND = (
 NUMBERS = ("run_on", "run_off", "step", "row", "at", "from", "to", "from_us", "to_us", "class", "ordinal")
 """Parameters of addresses that hold one."""
 
-OpenPage = Callable[..., Any]
+OpenPage = Callable[..., Page]
 ViewerOf = Callable[..., Viewer]
 
 
@@ -47,7 +48,7 @@ def hostile_pair(viewer_of: ViewerOf, hostile_files: tuple[Path, Path]) -> Viewe
     return viewer_of(*hostile_files)
 
 
-def harm(page: Any) -> list[str]:
+def harm(page: Page) -> list[str]:
     """What markup in a text has become: a script that ran, elements, links, bold words of a chart."""
     found: list[str] = page.evaluate(
         """() => {
@@ -112,7 +113,9 @@ def test_numbers_of_an_address_may_be_anything(
     assert page.locator("#page h2").count() > 0
 
 
-def test_the_exported_page_is_as_safe(hostile_files: tuple[Path, Path], browser: Any, tmp_path: Path) -> None:
+def test_the_exported_page_is_as_safe(
+    hostile_files: tuple[Path, Path], browser: Browser, tmp_path: Path
+) -> None:
     target = tmp_path / "overview.html"
     done = subprocess.run(
         [*command(*hostile_files), "--export", str(target)],
@@ -289,7 +292,7 @@ def test_a_folder_with_one_bad_file_shows_the_others_and_says_so(
 
 
 @pytest.fixture(scope="module")
-def spoiled_later(tmp_path_factory: pytest.TempPathFactory, browser: Any) -> Any:
+def spoiled_later(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Any:
     """Viewers whose files are changed once they run: `spoiled_later(change) -> Viewer`."""
     folder = tmp_path_factory.mktemp("later")
     started: list[Viewer] = []

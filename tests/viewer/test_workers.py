@@ -6,9 +6,9 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from playwright.sync_api import Page
 from viewer_pages import PAGES
 from viewer_process import Viewer, start, workers
 
@@ -60,7 +60,7 @@ def test_both_workers_give_the_same_answer(two_workers: Viewer, address: str) ->
 
 @pytest.mark.parametrize("path", PAGES)
 def test_a_page_is_complete_whoever_answers(
-    two_workers: Viewer, graph_pair: Viewer, open_page: Callable[..., Any], path: str
+    two_workers: Viewer, graph_pair: Viewer, open_page: Callable[..., Page], path: str
 ) -> None:
     page = open_page(two_workers, path)
 
