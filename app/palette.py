@@ -21,6 +21,17 @@ STEP_COLOUR: Final = "#8a94a0"
 ARM_COLOURS: Final = {"on": "#CC79A7", "off": "#56B4E9", "one": "#56B4E9"}
 """Arm → colour: the two hues of Okabe and Ito's that no cause has."""
 
+_GPU: Final = "#66727F"
+_MEMORY: Final = "#8C7AA9"
+TONE_COLOURS: Final = {
+    **{cause: CAUSE_COLOURS[cause] for cause in ("launch", "pcie", "overlap", "nvlink")},
+    **dict.fromkeys(("gpu-kernel", "gpu-graph", "gpu-memset"), _GPU),
+    "gpu-copy": CAUSE_COLOURS["pcie"],
+    **dict.fromkeys(("alloc", "capture"), _MEMORY),
+}
+"""Tone of a row on the timeline → colour: that of the cause it counts for, a dark grey for work of the GPU, a
+violet for memory and capture. All other tones have STEP_COLOUR; labels tell them apart."""
+
 WARNING_COLOUR: Final = "#E69F00"
 HEADING_STYLE: Final = "bold"
 FAINT_STYLE: Final = "dim"

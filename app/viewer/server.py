@@ -39,6 +39,7 @@ def application(view: View, guard: Guard) -> dash.Dash:
     app = dash.Dash(
         "cctrace",
         assets_folder=str(ASSETS),
+        assets_path_ignore=["^timeline$"],  # timeline.mjs imports what is in there
         serve_locally=True,
         title="cctrace",
         update_title="",

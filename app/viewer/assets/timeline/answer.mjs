@@ -1,0 +1,106 @@
+// An answer of /view, as it is drawn and searched.
+
+/**
+ * @typedef {object} Marks rows drawn as rectangles, by time; times are ns from the base of the run
+ * @property {number[]} row
+ * @property {number[]} start
+ * @property {number[]} duration
+ * @property {number[]} depth
+ * @property {number[]} name index into the names of the answer
+ * @property {number[]} tone
+ * @property {number[]} blocked ns of the duration that is waiting
+ *
+ * @typedef {{pixel: number[], busy: number[], count: number[], tone: number[]}} Dust rows too short to be drawn
+ * @typedef {{lane: number, track: string, marks: Marks, dust: Dust}} Track
+ * @typedef {{lane: number, track: string, index: number, marks: Marks}} Place where a row is among the marks
+ *
+ * @typedef {object} Mark one row
+ * @property {number} row
+ * @property {number} lane
+ * @property {string} track
+ * @property {number} depth
+ * @property {number} start
+ * @property {number} duration
+ * @property {string} name
+ * @property {number} tone
+ * @property {number} blocked
+ */
+
+export class Answer {
+  /**
+   * @param {any} json
+   * @param {string} lanes those that were asked for
+   */
+  constructor(json, lanes) {
+    this.from = json.from;
+    this.to = json.to;
+    this.pixels = json.pixels;
+    /** Width of a column of dust, pixels. */
+    this.dustPixels = json.dust_pixels;
+    this.lanes = lanes;
+    /** @type {string[]} */
+    this.names = json.names;
+    this.links = json.links;
+    /** @type {Map<string, Track>} */
+    this.tracks = new Map();
+    for (const lane of json.lanes) {
+      for (const track of lane.tracks) {
+        this.tracks.set(trackKey(lane.lane, track.track), { lane: lane.lane, ...track });
+      }
+    }
+    this.places = placesOf(this.tracks);
+  }
+
+  /** Nanoseconds of one pixel. */
+  get scale() {
+    return (this.to - this.from) / this.pixels;
+  }
+
+  /** @param {number} row @returns {Mark | null} */
+  mark(row) {
+    const place = this.places.get(row);
+    return place ? this.at(place) : null;
+  }
+
+  /** @param {Place} place @returns {Mark} */
+  at({ lane, track, index, marks }) {
+    return {
+      row: marks.row[index],
+      lane,
+      track,
+      depth: marks.depth[index],
+      start: marks.start[index],
+      duration: marks.duration[index],
+      name: this.names[marks.name[index]],
+      tone: marks.tone[index],
+      blocked: marks.blocked[index],
+    };
+  }
+
+  /**
+   * For each name whether it holds a text, whatever the case; null if nothing is searched.
+   * @param {string} text
+   * @returns {boolean[] | null}
+   */
+  hits(text) {
+    if (this.searched?.text !== text) {
+      const wanted = text.toLowerCase();
+      this.searched = { text, hits: text ? this.names.map((name) => name.toLowerCase().includes(wanted)) : null };
+    }
+    return this.searched.hits;
+  }
+}
+
+/** @param {number} lane @param {string} track @returns {string} */
+export function trackKey(lane, track) {
+  return `${lane}/${track}`;
+}
+
+/** @param {Map<string, Track>} tracks @returns {Map<number, Place>} */
+function placesOf(tracks) {
+  const places = new Map();
+  for (const { lane, track, marks } of tracks.values()) {
+    marks.row.forEach((row, index) => places.set(row, { lane, track, index, marks }));
+  }
+  return places;
+}
