@@ -47,7 +47,7 @@ from cctrace.app.viewer.jobs import Pending
 from cctrace.app.viewer.timeline_index import Indexed, Indexes
 from cctrace.app.viewer.timeline_request import MAX_NUMBER, BadRequestError, Parameters
 from cctrace.app.viewer.view import Run, View
-from cctrace.errors import CctraceError, UnusableInputError
+from cctrace.errors import CctraceError
 
 PREFIX: Final = "/api/timeline/"
 BLOCKING_COPY, SEARCH = "blocking-copy", "search"
@@ -63,6 +63,10 @@ def register(server: Flask, view: View) -> None:
     routes = _Routes(view)
     for name in ("lanes", "view", "row", "next", "search", "step"):
         server.add_url_rule(f"{PREFIX}{name}", f"timeline-{name}", _answered(getattr(routes, name)))
+
+
+class _NoStepError(CctraceError):
+    """The recording has no such step."""
 
 
 class _Routes:
@@ -134,11 +138,15 @@ class _Routes:
         return {"count": count, "names": [asdict(one) for one in names]}
 
     def step(self, given: Parameters) -> _Document:
-        """When a step is."""
+        """When a step is; why there is none, which is no fault of the request."""
         run = self._run(given)
-        steps = self._steps(run, given)
         base_ns = self._indexes.of(run).index.base_ns
-        document = asdict(place_of(steps, self._wanted_step(given, run, steps, base_ns)))
+        try:
+            steps = self._steps(run, given)
+            wanted = self._wanted_step(given, run, steps, base_ns)
+        except _NoStepError as none:
+            return {"step": None, "why": str(none)}
+        document = asdict(place_of(steps, wanted))
         start, end = document.pop("start_ns") - base_ns, document.pop("end_ns") - base_ns
         return {**document, "start": start, "end": end}
 
@@ -146,7 +154,7 @@ class _Routes:
         if "at" in given:
             found = step_at(steps, given.time("at") + base_ns)
             if found is None:
-                raise UnusableInputError(f"{run.name}: no step holds this time")
+                raise _NoStepError(f"{run.name}: no step holds this time")
             return found
         if "class" in given:
             name, ordinal = given.text("class"), given.integer("ordinal", 0, MAX_NUMBER, 0)
@@ -155,7 +163,7 @@ class _Routes:
                 if number is None:
                     number = class_named(steps, name, self._steps(arm.runs[0], given))
             if number is None:
-                raise UnusableInputError(f"{run.name}: no steps of the class {name}, or like it")
+                raise _NoStepError(f"{run.name}: no steps of the class {name}, or like it")
             return step_of_class(steps, number, ordinal)
         if given.text("step") == TYPICAL:
             return typical_step(steps)
@@ -166,7 +174,7 @@ class _Routes:
         series = self._view.of_run(step_series, run)
         steps = main_process(series, given.integer("pid", 0, MAX_NUMBER, 0))
         if steps is None:
-            raise UnusableInputError(f"{run.name}: cannot tell the steps, because {series.no_steps_because}")
+            raise _NoStepError(f"{run.name}: cannot tell the steps, because {series.no_steps_because}")
         return steps
 
     def _run(self, given: Parameters) -> Run:
