@@ -55,6 +55,7 @@ function drawMarks(painter, scene, { arm, box, track, tones, hits }, marks) {
   const { x, width, theme, chosen, hover } = scene;
   const selected = chosen?.arm === arm.name ? chosen.row : -1;
   const hovered = hover?.arm === arm.name ? hover.row : -1;
+  const outlines = [];
   for (let index = 0; index < marks.row.length; index += 1) {
     const start = marks.start[index] - arm.origin;
     const left = x(start);
@@ -77,12 +78,14 @@ function drawMarks(painter, scene, { arm, box, track, tones, hits }, marks) {
       drawLabel(painter, theme, shape, tone, plain(arm.answer.names[marks.name[index]]), width);
     }
     if (hits !== null && hit) {
-      outline(painter, shape, theme.hit, 2);
+      outlines.push({ shape, colour: theme.hit, line: 2 });
     }
     if (marks.row[index] === selected || marks.row[index] === hovered) {
-      outline(painter, shape, theme.ink, marks.row[index] === selected ? 2 : 1);
+      outlines.push({ shape, colour: theme.ink, line: marks.row[index] === selected ? 2 : 1 });
     }
   }
+  // After all marks: a neighbour must not cover a part of them.
+  outlines.forEach(({ shape, colour, line }) => outline(painter, shape, colour, line));
 }
 
 /** The body of a mark: its tone, and hatched where it waits. */

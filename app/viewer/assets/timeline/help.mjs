@@ -7,14 +7,16 @@ import { keyNames } from "./toolbar.mjs";
 export class Help {
   /** @param {import("./timeline.mjs").Timeline} timeline */
   constructor(timeline) {
-    const keys = COMMANDS.filter((command) => command.keys.length).map((command) =>
-      row(make("kbd", {}, keyNames(command)), command.name + (command.focused ? " (the lanes have the focus)" : "")),
-    );
-    const gestures = GESTURES.map(([gesture, meaning]) => row(gesture, meaning));
+    const keyed = COMMANDS.filter((command) => command.keys.length);
+    const lists = [
+      list("Keys", keyed.filter((command) => !command.focused).map(keyRow)),
+      list("Keys while the lanes have the focus", keyed.filter((command) => command.focused).map(keyRow)),
+      list("Mouse and fingers", GESTURES),
+    ];
     const close = make("button", { type: "button", onclick: () => this.dialog.close() }, "Close");
     const title = make("h2", { id: "timeline-keys" }, "Keys and gestures");
-    const table = make("table", {}, make("tbody", {}, ...keys, ...gestures));
-    this.dialog = make("dialog", { class: "timeline-help", "aria-labelledby": "timeline-keys" }, title, table, close);
+    const content = make("div", { class: "timeline-help-lists" }, ...lists);
+    this.dialog = make("dialog", { class: "timeline-help", "aria-labelledby": "timeline-keys" }, title, content, close);
     timeline.root.append(this.dialog);
   }
 
@@ -27,6 +29,15 @@ export class Help {
   }
 }
 
-function row(key, meaning) {
-  return make("tr", {}, make("th", { scope: "row" }, key), make("td", {}, meaning));
+/** @param {import("./commands.mjs").Command} command @returns {string[]} */
+function keyRow(command) {
+  return [keyNames(command), command.name];
+}
+
+/** @param {string} title @param {string[][]} rows what is done, and what it does */
+function list(title, rows) {
+  const made = rows.map(([key, meaning]) =>
+    make("tr", {}, make("th", { scope: "row" }, make("kbd", {}, key)), make("td", {}, meaning)),
+  );
+  return make("section", {}, make("h3", {}, title), make("table", {}, make("tbody", {}, ...made)));
 }

@@ -2,37 +2,46 @@
 
 import { make, part } from "./dom.mjs";
 
+export const HATCHED = "hatched: the part that waits for the GPU";
+
 /**
  * Lists the tones that occur among the marks that are known.
  * @param {import("./timeline.mjs").Timeline} timeline
  */
 export function showLegend({ root, arms, theme }) {
   const host = part(root, "legend");
-  const used = usedTones(arms);
-  const looks = JSON.stringify([...used.keys()]);
+  const entries = legendOf(arms, theme);
+  const looks = JSON.stringify(entries.map(({ key, text }) => [key, text]));
   if (host.dataset.shown === looks) {
     return;
   }
   host.dataset.shown = looks;
-  const items = [...alike(used, theme).values()].map(([{ key, soft }, ...titles]) => {
-    const kind = soft ? "timeline-swatch soft" : "timeline-swatch";
-    const swatch = make("span", { class: kind, style: `--swatch: var(--tone-${key}, var(--step))` });
-    return make("li", {}, swatch, titles.join(" · "));
-  });
-  const hatched = make("li", {}, make("span", { class: "timeline-swatch hatched" }), "hatched: the part that waits for the GPU");
-  const dust = make("li", {}, make("span", { class: "timeline-swatch dust" }), "columns: many short rows, as high as they are busy");
-  host.replaceChildren(...items, hatched, dust);
+  const items = entries.map(({ key, tone, text }) =>
+    make("li", {}, swatch(tone.soft ? "soft" : "", `--swatch: var(--tone-${key}, var(--step))`), text),
+  );
+  const dust = make("li", {}, swatch("dust"), "columns: many short rows, as high as they are busy");
+  host.replaceChildren(...items, make("li", {}, swatch("hatched"), HATCHED), dust);
 }
 
-/** Titles of tones that look the same, after one of them. */
-function alike(used, theme) {
+/**
+ * One entry for each look that occurs; tones that look the same share it.
+ * @param {import("./arm.mjs").Arm[]} arms
+ * @param {import("./theme.mjs").Theme} theme
+ * @returns {{key: string, tone: import("./theme.mjs").Tone, text: string}[]}
+ */
+export function legendOf(arms, theme) {
   const found = new Map();
-  for (const [key, title] of used) {
-    const { fill, soft } = theme.tone(key);
-    const look = fill + soft;
-    found.set(look, [...(found.get(look) ?? [{ key, soft }]), title]);
+  for (const [key, title] of usedTones(arms)) {
+    const tone = theme.tone(key);
+    const look = tone.fill + tone.soft;
+    const known = found.get(look);
+    found.set(look, known ? { ...known, text: `${known.text} · ${title}` } : { key, tone, text: title });
   }
-  return found;
+  return [...found.values()];
+}
+
+function swatch(kind, style = null) {
+  return make("span", { class: `timeline-swatch ${kind}`, style });
 }
 
 /** @returns {Map<string, string>} key → title, in the order of the server */

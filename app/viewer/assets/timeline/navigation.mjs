@@ -98,7 +98,7 @@ export class Navigation {
       if (timeline.state.hidden.delete(laneKey(arm.name, found.lane))) {
         timeline.lanesChanged();
       }
-      timeline.viewport.reveal(found.start - arm.origin, found.duration);
+      timeline.viewport.reveal(found.start - arm.origin, found.duration, true);
       timeline.scrollTo(arm, found.lane);
       timeline.selection.choose(arm, { ...found, name: name ?? nameOf(found) });
     });

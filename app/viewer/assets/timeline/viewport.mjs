@@ -64,17 +64,18 @@ export class Viewport {
   }
 
   /**
-   * Brings a stretch into view; zooms only if it would be too small or too large to see.
+   * Brings a stretch into view.
    * @param {number} start ns
    * @param {number} duration ns
+   * @param {boolean} [closer] whether to zoom in on it if it would be no more than a line
    */
-  reveal(start, duration) {
-    const seen = duration / this.span;
+  reveal(start, duration, closer = false) {
+    const small = closer && duration / this.span < SEEN;
     const inside = start >= this.target.from && start + duration <= this.target.to;
-    if (inside && seen > SEEN) {
+    if (inside && !small) {
       return;
     }
-    const span = seen < SEEN ? Math.max(duration * 20, 2e3) : Math.max(duration * 1.1, this.span);
+    const span = small ? Math.max(duration * 20, 2e3) : Math.max(duration * 1.1, this.span);
     const middle = start + duration / 2;
     this.show({ from: middle - span / 2, to: middle + span / 2 });
   }
