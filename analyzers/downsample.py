@@ -14,7 +14,9 @@ MAX_POINTS: Final = 2000
 """Points of one trace in a viewport: more than one for each pixel of a wide screen cannot be told apart."""
 MIN_POINTS: Final = 4
 LEVEL_STRETCHES: Final = 120
-"""Stretches that `levels` tells apart: a line through them is smooth, and a burst of steps still shows."""
+"""Stretches that `levels` tells apart at most: a burst of steps still shows."""
+LEVEL_VALUES: Final = 8
+"""Values in each of them, at least: a single odd one does not move their median."""
 _LOWEST_AND_HIGHEST: Final[Any] = MinMaxDownsampler()  # type: ignore[no-untyped-call]
 
 
@@ -45,16 +47,24 @@ def extremes(x: FloatArray | IntArray, y: FloatArray, points: int = MAX_POINTS) 
 def levels(
     x: FloatArray | IntArray, y: FloatArray, stretches: int = LEVEL_STRETCHES
 ) -> tuple[FloatArray, FloatArray]:
-    """Median x and median y of stretches with equally many known values.
+    """A line through the medians of stretches that hold equally many values each.
+
+    Args:
+        x: ascending.
+        y: one value for each; NaN where one is not known.
+        stretches: at most so many, each of LEVEL_VALUES values or more.
 
     Returns:
-        (x, y) of each stretch; the values themselves if there are no more than `stretches`.
+        (x, y) of the line, from the first to the last known value; empty if none is known.
     """
     known = np.flatnonzero(np.isfinite(y))
     x, y = np.asarray(x[known], np.float64), y[known]
-    if len(known) <= stretches:
+    if not len(known):
         return x, y
-    edges = np.linspace(0, len(known), stretches + 1).astype(np.int64)
+    edges = np.linspace(0, len(known), max(min(stretches, len(known) // LEVEL_VALUES), 1) + 1).astype(
+        np.int64
+    )
     middle = x[(edges[:-1] + edges[1:]) // 2]
     medians = [float(np.median(y[begin:end])) for begin, end in pairwise(edges.tolist())]
-    return middle, np.array(medians)
+    # The line begins and ends where the values do.
+    return np.concatenate((x[:1], middle, x[-1:])), np.array([medians[0], *medians, medians[-1]])

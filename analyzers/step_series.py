@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from cctrace.analyzers.arms import MIN_CLASS_STEPS, ClassTraits, class_traits
+from cctrace.analyzers.arms import ClassTraits, class_traits
 from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray, SmallIntArray
 from cctrace.analyzers.gpu import busy_steps
 from cctrace.analyzers.loading import Process, Recording, load
@@ -84,7 +84,7 @@ class ProcessSeries:
         exclusion: position in `steady.EXCLUSIONS`; STEADY for steps that count.
         classes: the classes, most time first, as `cctrace steps` numbers them.
         main_class: position of the class that stands for the run; −1 without steps.
-        traits: of each class with enough steady steps to be compared, numbered as `classes`.
+        traits: of each class that has steady steps, numbered as `classes`.
     """
 
     pid: int
@@ -142,13 +142,11 @@ class StepSeries:
 
     Attributes:
         provenance: what was recorded, and how.
-        origin_ns: begin of the first host call: where the time of a chart begins.
         processes: those that hand work to the GPU; first the one that `cctrace diff` compares.
         no_steps_because: why none of them has steps; None if one has.
     """
 
     provenance: Provenance
-    origin_ns: int
     processes: tuple[ProcessSeries, ...]
     no_steps_because: str | None
 
@@ -169,7 +167,6 @@ def series_of(recording: Recording) -> StepSeries:
     processes.sort(key=lambda one: (-one.steady_main_ns, -len(one)))
     return StepSeries(
         provenance=provenance_of(recording),
-        origin_ns=int(recording.calls.start_ns.min()) if len(recording.calls) else 0,
         processes=tuple(processes),
         no_steps_because=_why_none(recording, processes),
     )
@@ -251,7 +248,7 @@ def _traits(process: Process, steps: Steps, order: list[int]) -> tuple[ClassTrai
     return tuple(
         replace(class_traits(steps, number, typical_scope_of(process.calls, steps, number)), number=listed)
         for listed, number in enumerate(order)
-        if int(steps.steady_of(number).sum()) >= MIN_CLASS_STEPS
+        if steps.steady_of(number).any()
     )
 
 
