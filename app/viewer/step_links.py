@@ -1,0 +1,71 @@
+"""From the page of steps to the timeline: the slowest steps, and any other one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from dash import dcc
+from dash.development.base_component import Component
+
+from cctrace.analyzers.columns import IntArray
+from cctrace.analyzers.sentences import count_text, seconds_text, time_text
+from cctrace.analyzers.steady import EXCLUSIONS, HICCUP, STEADY
+from cctrace.analyzers.step_series import METRICS
+from cctrace.app.viewer.address import Address
+from cctrace.app.viewer.grid import table
+from cctrace.app.viewer.step_charts import value_text
+from cctrace.app.viewer.step_choice import ArmSteps, Choice
+
+TIMELINE: Final = "/timeline"
+SLOWEST: Final = 8
+"""Steps of each arm in the table."""
+
+
+def timeline_address(state: Address, steps: ArmSteps, step: int) -> Address:
+    """Where the timeline shows a step; the same recordings stay chosen."""
+    kept = {key: value for key, value in state.parameters.items() if key.startswith("run_")}
+    usual = steps.process is steps.others[0]
+    return Address(TIMELINE, kept).with_(arm=steps.arm, step=step, pid=None if usual else steps.process.pid)
+
+
+def slowest(arms: Sequence[ArmSteps], choice: Choice, state: Address) -> Component:
+    """The longest of the chosen steps of each arm: steady ones and hiccups."""
+    columns = ["step", "class", "left out because", "begins at", *(one.title for one in METRICS)]
+    rows: list[list[str | Component]] = []
+    for one in arms:
+        process = one.process
+        medians = {number: _median_us(one, number) for number in range(len(process.classes))}
+        for step in _longest(one, choice):
+            number = int(process.class_of[step])
+            period = float(process.period_ns[step]) / 1e3
+            against = f" ({count_text(period / medians[number])} × median)" if medians[number] else ""
+            values = [value_text(metric, float(process.values(metric)[step])) for metric in METRICS]
+            link = dcc.Link(f"{one.prefix}{step}", href=str(timeline_address(state, one, step)))
+            reason = int(process.exclusion[step])
+            rows.append(
+                [
+                    link,
+                    process.classes[number].name,
+                    "" if reason == STEADY else EXCLUSIONS[reason],
+                    seconds_text(float(one.seconds()[step])),
+                    time_text(period) + against,
+                    *values[1:],
+                ]
+            )
+    return table(columns, rows, numbers_from=3, label="Slowest steps")
+
+
+def _median_us(steps: ArmSteps, number: int) -> float:
+    process = steps.process
+    periods = process.period_ns[process.steady & (process.class_of == number)]
+    return float(np.median(periods)) / 1e3 if len(periods) else 0.0
+
+
+def _longest(steps: ArmSteps, choice: Choice) -> list[int]:
+    process = steps.process
+    typical = process.steady | (process.exclusion == HICCUP)
+    rows: IntArray = np.flatnonzero(typical & choice.group.mask(steps))
+    order = np.argsort(-process.period_ns[rows], kind="stable")[:SLOWEST]
+    return [int(row) for row in rows[order]]
