@@ -33,9 +33,10 @@ def text_of(cell: str | Cell) -> str:
 
 @dataclass(frozen=True)
 class Title:
-    """The heading of what follows."""
+    """The heading of what follows; `level` is that of HTML: 3 for a part of what a 2 is about."""
 
     text: str
+    level: int = 2
 
 
 @dataclass(frozen=True)

@@ -190,6 +190,11 @@ def other_blocks(report: Report) -> Iterable[Block]:
         yield Sheet(("field", "off", "on", "what it means"), rows, numbers_from=4)
         if len(informs) > MAX_FIELDS:
             yield Paragraph(f"{len(informs) - MAX_FIELDS} more; --json lists them.", FAINT)
+    yield equality_block(report)
+
+
+def equality_block(report: Report) -> Block:
+    """How much is known to be the same, and what is not known at all."""
     equal = plural(report.equal_fields, "field")
     text = (
         f"{equal} of the metadata are known and the same"
@@ -200,7 +205,7 @@ def other_blocks(report: Report) -> Iterable[Block]:
         text += f"; not known in either arm: {', '.join(report.unknown_fields[:MAX_UNKNOWN])}"
         left = len(report.unknown_fields) - MAX_UNKNOWN
         text += f" and {left} more that matter" if left > 0 else ""
-    yield Paragraph(f"{text}.", FAINT)
+    return Paragraph(f"{text}.", FAINT)
 
 
 def _nowhere(one: Comparability) -> bool:

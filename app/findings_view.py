@@ -20,6 +20,7 @@ from cctrace.analyzers.findings.result import (
     Finding,
     Findings,
 )
+from cctrace.analyzers.report.headline import BEGIN_US
 from cctrace.analyzers.sentences import percent, plural, time_text
 from cctrace.app.blocks import FAINT, STRONG, WARNING, Block, Paragraph, Sheet, Title
 from cctrace.app.summary_view import provenance_line
@@ -78,7 +79,7 @@ def _share(one: Finding) -> str:
 
 def one_finding_blocks(number: int, one: Finding) -> Iterable[Block]:
     """One finding: what it rests on, what it saves, what to do."""
-    yield Title(f"{number} {one.title}" + (f" · {one.steps}" if one.steps else ""))
+    yield Title(f"{number} {one.title}" + (f" · {one.steps}" if one.steps else ""), level=3)
     for seen in one.evidence[:MAX_EVIDENCE]:
         yield Paragraph(f"  {seen.text}{_where(seen)}.")
     if len(one.evidence) > MAX_EVIDENCE:
@@ -102,7 +103,8 @@ def _where(seen: Evidence) -> str:
     """`; scheduler 1519, call 9 of the step, 420 µs after its begin`."""
     parts = []
     if seen.position is not None and seen.offset_us is not None:
-        parts = [f"call {seen.position + 1} of the step", f"{time_text(seen.offset_us)} after its begin"]
+        when = "at" if seen.offset_us < BEGIN_US else f"{time_text(seen.offset_us)} after"
+        parts = [f"call {seen.position + 1} of the step", f"{when} its begin"]
     if seen.thread and seen.thread not in seen.text:
         parts.insert(0, seen.thread)
     return f" ({', '.join(parts)})" if parts else ""

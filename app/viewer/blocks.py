@@ -29,7 +29,7 @@ def components(blocks: Iterable[Block], *, name: str) -> list[Component]:
 
 def _component(block: Block, name: str) -> Component:
     if isinstance(block, Title):
-        return html.H2(block.text)
+        return html.H2(block.text) if block.level == 2 else html.H3(block.text)
     if isinstance(block, Paragraph):
         return html.P(block.text, className=block.tone or None)
     if isinstance(block, Sheet):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer.core import TyperCommand
 
-from cctrace.errors import EXIT_GATE_FAILED, OutputExistsError, UnusableInputError
+from cctrace.errors import EXIT_GATE_FAILED, UnusableInputError
 
 if TYPE_CHECKING:
     from cctrace.analyzers.report.document import Report
@@ -108,8 +108,10 @@ def diff(
     off_paths, on_paths = arms(on, off, on_runs or [], off_runs or [])
     tee_paths = files_of(tee_only or [], "--tee-only")
     if html is not None:
+        from cctrace.app.html_report import check_target  # noqa: PLC0415
+
         times = [] if kernel_times is None else [kernel_times]
-        _check_target(html, [*off_paths, *on_paths, *tee_paths, *times], force=force)
+        check_target(html, [*off_paths, *on_paths, *tee_paths, *times], "--html", force=force)
     from cctrace.analyzers.report.runs import compared_runs  # noqa: PLC0415 - `--help` loads nothing heavy
     from cctrace.terminal import progress  # noqa: PLC0415
 
@@ -177,24 +179,12 @@ def percentage(text: str) -> float:
     return float(match[1])
 
 
-def _check_target(path: Path, recordings: list[Path], *, force: bool) -> None:
-    if path.is_dir() or not path.parent.is_dir():
-        raise UnusableInputError(f"{path}: name a file in a folder that exists")
-    if path.resolve() in [recording.resolve() for recording in recordings]:
-        raise UnusableInputError(f"{path}: is one of the recordings; give --html another name")
-    if path.exists() and not force:
-        raise OutputExistsError(f"{path} exists; --force overwrites it")
-
-
 def _write_html(path: Path, report: Report, by: str) -> None:
     from cctrace.app.diff_view import diff_blocks  # noqa: PLC0415
-    from cctrace.app.html_report import page  # noqa: PLC0415
+    from cctrace.app.html_report import write_page  # noqa: PLC0415
     from cctrace.terminal import say  # noqa: PLC0415
 
-    try:
-        path.write_text(page("cctrace diff", diff_blocks(report, by)), encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise UnusableInputError(f"{path}: cannot be written ({error.strerror})") from None
+    write_page(path, "cctrace diff", diff_blocks(report, by))
     say(f"wrote {path}")
 
 
