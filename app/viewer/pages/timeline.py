@@ -46,6 +46,7 @@ def layout(view: View, _: Address) -> Component:
                 [
                     html.Div(className="timeline-search", role="search"),
                     html.P("Reading the recording …", className="timeline-note"),
+                    html.P(className="timeline-status"),
                 ],
                 className="timeline-second",
             ),

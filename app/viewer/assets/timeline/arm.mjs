@@ -53,13 +53,20 @@ export class Arm {
     this.views = new Latest((wish, signal) => this.#load(wish, signal));
   }
 
-  /** Reads what lanes there are; throws Refused. */
+  /** Reads what lanes there are. */
   async open() {
-    const answer = await this.ask("lanes", {});
-    this.lanes = answer.lanes.filter((lane) => lane.kind !== "counter");
-    this.tones = answer.tones;
-    this.end = answer.end;
-    this.opened = true;
+    try {
+      const answer = await this.ask("lanes", {});
+      this.lanes = answer.lanes.filter((lane) => lane.kind !== "counter");
+      this.tones = answer.tones;
+      this.end = answer.end;
+      this.opened = true;
+    } catch (error) {
+      if (isAbort(error)) {
+        throw error;
+      }
+      this.missing = error.message;
+    }
     this.changed();
   }
 

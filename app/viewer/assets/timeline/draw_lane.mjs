@@ -7,6 +7,8 @@ import { fitted } from "./painter.mjs";
 
 const DIM = 0.18; // of what a search does not find
 const LEAST_WIDTH = 1;
+const LEAST_ALPHA = 0.35; // of a mark that is much narrower than a pixel
+const LABEL = { size: 12 };
 const LABEL_ROOM = 22; // pixels below which a mark has no label
 const HATCH_LABEL = 0.65; // of a waiting mark's width: the rest shows that it is hatched
 const SOFT_FRAME = 6; // pixels from which the outline of a soft mark is drawn: a row of them is no hatching
@@ -70,6 +72,8 @@ function drawMarks(painter, scene, { arm, box, track, tones, hits }, marks) {
       y: place.y - scene.scroll,
       height: place.height,
       blocked: Math.min(x(start + marks.blocked[index]), width + 3),
+      // A row of calls shorter than a pixel must not look as if the thread were busy all the time.
+      alpha: Math.min(1, Math.max(right - left, LEAST_ALPHA)),
     };
     const hit = hits === null || hits[marks.name[index]];
     const tone = tones[marks.tone[index]];
@@ -89,10 +93,10 @@ function drawMarks(painter, scene, { arm, box, track, tones, hits }, marks) {
 }
 
 /** The body of a mark: its tone, and hatched where it waits. */
-function drawMark(painter, theme, { left, right, y, height, blocked }, tone, hit) {
+function drawMark(painter, theme, { left, right, y, height, blocked, alpha: seen }, tone, hit) {
   // A gap of half a pixel keeps neighbours apart where there is room for it.
   const width = right - left > 3 ? right - left - 0.5 : right - left;
-  const alpha = hit ? 1 : DIM;
+  const alpha = hit ? seen : DIM;
   if (tone.soft) {
     painter.rect(left, y, width, height, tone.fill, SOFT * alpha);
     if (hit && width > SOFT_FRAME) {
@@ -120,15 +124,15 @@ function drawLabel(painter, theme, { left, right, y, height, blocked }, tone, na
     return;
   }
   const waits = !tone.soft && blocked - left >= 2;
-  const shown = fitted(painter, name, waits ? (to - from) * HATCH_LABEL - 8 : to - from - 8);
+  const shown = fitted(painter, name, waits ? (to - from) * HATCH_LABEL - 8 : to - from - 8, LABEL);
   if (!shown) {
     return;
   }
   if (waits) {
     // Letters on a hatched ground cannot be read.
-    painter.rect(from + 2, y + 2, painter.measure(shown) + 5, height - 4, theme.ground, 0.92);
+    painter.rect(from + 2, y + 2, painter.measure(shown, LABEL) + 5, height - 4, theme.ground, 0.92);
   }
-  painter.text(shown, from + 4, y + height / 2, tone.soft || waits ? theme.ink : tone.text);
+  painter.text(shown, from + 4, y + height / 2, tone.soft || waits ? theme.ink : tone.text, LABEL);
 }
 
 function outline(painter, { left, right, y, height }, colour, line) {

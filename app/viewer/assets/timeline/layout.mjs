@@ -1,7 +1,7 @@
 // Where lanes stand, one under the other. Pixels from the top of the axis, before scrolling.
 
 export const AXIS = 26;
-export const MARK = 18; // height of a mark
+export const MARK = 20; // height of a mark
 const ROW = MARK + 2;
 const BAND = 24; // head of an arm, with its steps
 const TITLE = 20; // over each lane and each arm, where there is no room for titles beside them

@@ -16,9 +16,14 @@ export class Navigation {
   /** Aligns all arms at the step that the state asks for. */
   async align() {
     const { timeline } = this;
-    const { state, arms } = timeline;
+    const { state } = timeline;
+    const arms = timeline.arms.filter(({ opened }) => opened);
     const turn = ++this.turn;
-    const lead = timeline.arm(state.arm) ?? arms[0];
+    const lead = arms.find(({ name }) => name === state.arm) ?? arms[0];
+    if (!lead) {
+      timeline.say("No recording can be shown.");
+      return;
+    }
     const found = await this.#leadStep(lead, state);
     const others = await Promise.all(
       arms.map((arm) => (arm === lead ? found : counterpart(arm, found.step))),
@@ -30,7 +35,7 @@ export class Navigation {
     if (found.step) {
       Object.assign(state, { arm: lead.name, step: found.step.step, place: null });
     }
-    this.#setLimits();
+    this.#setLimits(arms);
     timeline.toolbar.showStep(lead, found.step);
     timeline.say(found.why || shortOf(arms, found.step));
     if (timeline.viewport.whole) {
@@ -122,7 +127,7 @@ export class Navigation {
   /** The arm that keys refer to: that of the selected row, else the first. */
   focused() {
     const { timeline } = this;
-    return timeline.arm(timeline.selection.chosen?.arm) ?? timeline.arms[0];
+    return timeline.arm(timeline.selection.chosen?.arm) ?? timeline.arms.find(({ opened }) => opened) ?? timeline.arms[0];
   }
 
   async #next(what) {
@@ -176,8 +181,8 @@ export class Navigation {
   }
 
   /** As far as the longest arm reaches on either side of its step. */
-  #setLimits() {
-    const { arms, viewport } = this.timeline;
+  #setLimits(arms) {
+    const { viewport } = this.timeline;
     const from = Math.min(...arms.map(({ origin }) => -origin));
     const to = Math.max(...arms.map(({ origin, end }) => end - origin));
     const margin = (to - from) * 0.02;

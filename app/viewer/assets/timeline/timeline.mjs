@@ -26,6 +26,7 @@ import { Toolbar } from "./toolbar.mjs";
 import { Tooltip } from "./tooltip.mjs";
 import { Viewport } from "./viewport.mjs";
 
+const MANY_LANES = 64; // all lanes share what one answer may hold
 const NARROW = 700; // pixels of the window below which titles stand above the lanes
 
 export class Timeline {
@@ -312,9 +313,8 @@ export class Timeline {
       }
       this.setRange(state.range);
       this.searchFor(state.text);
-      const lead = this.arm(state.arm) ?? arms[0];
       if (state.row !== null) {
-        await this.navigation.goToRow(lead, state.row);
+        await this.navigation.goToRow(this.arm(state.arm) ?? arms[0], state.row);
         state.row = null;
       } else {
         await this.selection.restore(state.selected);
@@ -359,10 +359,27 @@ export class Timeline {
     this.gutter.show(layout.blocks, narrow);
     const scene = this.scene();
     drawTimeline(this.painter, scene);
-    for (const { arm, lanes } of layout.blocks) {
-      arm.show(scene.view, width, lanes.map(({ lane }) => lane.lane));
-    }
+    this.#showStatus();
+    layout.blocks.forEach((block) => block.arm.show(scene.view, width, this.#wanted(block)));
     showLegend(this);
+  }
+
+  /** What keeps lanes from being shown; the canvas says it too, in place. */
+  #showStatus() {
+    const said = this.arms.filter(({ missing, status }) => missing || status);
+    const text = said.map(({ title, missing, status }) => `${title}: ${missing || status}`).join(" · ");
+    const host = part(this.root, "status");
+    if (host.textContent !== text) {
+      host.textContent = text;
+    }
+  }
+
+  /** The lanes of an arm that are asked for: all, or those near the view if there are very many. */
+  #wanted({ lanes }) {
+    const { scrollTop, clientHeight } = this.scroller;
+    const near = ({ y, height }) => y < scrollTop + 2 * clientHeight && y + height > scrollTop - clientHeight;
+    const wanted = lanes.length > MANY_LANES ? lanes.filter(near) : lanes;
+    return wanted.map(({ lane }) => lane.lane);
   }
 
   /** Setting the size clears a canvas, so it is set only when it changes. */
