@@ -12,7 +12,6 @@ from cctrace.analyzers.viewport.lanes import Lane
 from cctrace.analyzers.viewport.links import linked_rows
 from cctrace.analyzers.viewport.search import FoundRow
 from cctrace.analyzers.viewport.tracks import Track
-from cctrace.errors import UnusableInputError
 from cctrace.trace import COLUMNS, Trace
 
 
@@ -53,10 +52,7 @@ def row_details(index: Index, trace: Trace, number: int) -> RowDetails | None:
     """
     if not 0 <= number < index.rows:
         return None
-    try:
-        (row,) = trace.rows([number]).to_pylist()
-    except ValueError:  # a text that is none
-        raise UnusableInputError(f"{trace.path}: the file is damaged (row {number} cannot be read)") from None
+    (row,) = trace.rows([number]).to_pylist()
     values = [
         Value(column.name, str(row[column.name]), column.unit, column.meaning)
         for column in COLUMNS

@@ -55,7 +55,7 @@ def _copied(rows: Rows, begin: int, picked: IntArray) -> tuple[Intervals, Places
         rows.start[places], rows.duration[places], rows.form[places], at[own], rows.long_durations[own]
     )
     narrow = picked.astype(np.int32) if picked[-1] <= np.iinfo(np.int32).max else picked
-    return intervals, Places(begin, narrow, _NONE, rows.order)
+    return intervals, Places(begin, len(narrow), narrow, _NONE, rows.order)
 
 
 def _moved_together(rows: Rows, begin: int, end: int, others: IntArray) -> tuple[Intervals, Places]:
@@ -74,7 +74,7 @@ def _moved_together(rows: Rows, begin: int, end: int, others: IntArray) -> tuple
                 column[target : target + count] = column[begin + chunk.start : begin + chunk.stop][own]
             target += count
     stretch = slice(begin, begin + left)
-    places = Places(begin, None, others - np.arange(len(others)), rows.order)
+    places = Places(begin, left, None, others - np.arange(len(others)), rows.order)
     long = (rows.long_places >= begin) & (rows.long_places < end)
     long[long] = ~np.isin(rows.long_places[long] - begin, others)
     positions = rows.long_places[long] - begin

@@ -143,11 +143,13 @@ def _links_to(trace: Trace, submissions: _Submissions, lane: Lane, end: int) -> 
         begin = int(np.searchsorted(track.rows.start, submissions.start.min()))
         stop = int(np.searchsorted(track.rows.start, max(end, int(submissions.end.max())) + MAX_LAG_NS))
         rows = np.arange(begin, min(stop, begin + MAX_ROWS))
-        found, first = np.unique(_correlations(trace, track.places.numbers(rows)), return_index=True)
+        found = _correlations(trace, track.places.numbers(rows))
         at = np.searchsorted(submissions.correlation, found)
         at = np.minimum(at, len(submissions.correlation) - 1)
-        hit = submissions.correlation[at] == found
-        at, rows = at[hit], rows[first[hit]]
+        hit = np.flatnonzero(submissions.correlation[at] == found)
+        # A graph can have one row for each of its nodes.
+        at, first = np.unique(at[hit], return_index=True)
+        rows = rows[hit[first]]
         columns = (
             submissions.number[at],
             track.places.numbers(rows),

@@ -13,14 +13,12 @@ import pyarrow.compute as pc
 from cctrace.analyzers.columns import BoolArray, IntArray
 from cctrace.analyzers.viewport.index import Index
 from cctrace.analyzers.viewport.lanes import Lane
-from cctrace.analyzers.viewport.reading import Numbers
-from cctrace.analyzers.viewport.tracks import CHUNK_ROWS, Track
+from cctrace.analyzers.viewport.levels import chunks
+from cctrace.analyzers.viewport.tracks import CHUNK_ROWS, Intervals, Track
 
 MAX_NAMES: Final = 50
 """Names in an answer: a list that people look through."""
 
-_Wanted = Callable[[Numbers, IntArray], BoolArray]
-"""Mask of the rows that are wanted, of forms and durations."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +48,19 @@ class FoundName:
     count: int
 
 
+@dataclass(frozen=True, eq=False)
+class _Wanted:
+    """Rows that are looked for: those of some forms that pass a test, if there is one."""
+
+    forms: BoolArray
+    test: Callable[[Intervals, IntArray], BoolArray] | None = None
+
+    def among(self, rows: Intervals, stretch: slice) -> IntArray:
+        """Positions of the wanted rows in a stretch."""
+        positions: IntArray = np.flatnonzero(self.forms[rows.form[stretch]]) + stretch.start
+        return positions if self.test is None else positions[self.test(rows, positions)]
+
+
 def found_row(index: Index, lane: Lane, track: Track, position: int) -> FoundRow:
     """The row at a position of a track."""
     at = np.array([position])
@@ -68,19 +79,18 @@ def next_blocking_copy(
     """The first copy that begins after a time and keeps its thread waiting, or the last one before it."""
     waits = index.forms.waits
 
-    def wanted(form: Numbers, duration: IntArray) -> BoolArray:
-        mask: BoolArray = waits.copies[form] & (duration > waits.limit_ns[form])
+    def waited(rows: Intervals, positions: IntArray) -> BoolArray:
+        mask: BoolArray = rows.duration(positions) > waits.limit_ns[rows.form[positions]]
         return mask
 
-    return _next(index, lanes, after, waits.copies, wanted, forward=forward)
+    return _next(index, lanes, after, _Wanted(waits.copies, waited), forward=forward)
 
 
 def next_by_name(
     index: Index, lanes: Sequence[Lane], after: float, text: str, *, forward: bool = True
 ) -> FoundRow | None:
     """The first row that begins after a time and whose name has a text in it, or the last one before it."""
-    named = _named(index, text)
-    return _next(index, lanes, after, named, lambda form, _: named[form], forward=forward)
+    return _next(index, lanes, after, _Wanted(_named(index, text)), forward=forward)
 
 
 def found_names(index: Index, text: str) -> tuple[int, tuple[FoundName, ...]]:
@@ -107,44 +117,37 @@ def _named(index: Index, text: str) -> BoolArray:
 
 
 def _next(
-    index: Index, lanes: Sequence[Lane], after: float, forms: BoolArray, wanted: _Wanted, *, forward: bool
+    index: Index, lanes: Sequence[Lane], after: float, wanted: _Wanted, *, forward: bool
 ) -> FoundRow | None:
     """The nearest wanted row in any of the lanes."""
     best: tuple[Lane, Track, int] | None = None
     limit = np.inf if forward else -np.inf
     for lane in lanes:
         for track in lane.tracks:
-            if not track.count_of_forms[forms].any():
-                continue
-            found = (_first_after if forward else _last_before)(track, after, limit, wanted)
-            if found is not None:
-                best, limit = (lane, track, found), float(track.rows.start[found])
+            if track.count_of_forms[wanted.forms].any():
+                found = (_first_after if forward else _last_before)(track.rows, after, limit, wanted)
+                if found is not None:
+                    best, limit = (lane, track, found), float(track.rows.start[found])
     return found_row(index, *best) if best else None
 
 
-def _first_after(track: Track, after: float, limit: float, wanted: _Wanted) -> int | None:
+def _first_after(rows: Intervals, after: float, limit: float, wanted: _Wanted) -> int | None:
     """The first wanted row that begins after one time and before another."""
-    start = track.rows.start
-    begin = int(np.searchsorted(start, after, side="right"))
-    end = int(np.searchsorted(start, limit))
-    while begin < end:
-        chunk = slice(begin, min(begin + CHUNK_ROWS, end))
-        mask = wanted(track.rows.form[chunk], track.rows.duration(chunk))
-        if mask.any():
-            return begin + int(np.argmax(mask))
-        begin = chunk.stop
+    begin = int(np.searchsorted(rows.start, after, side="right"))
+    end = int(np.searchsorted(rows.start, limit))
+    for chunk in chunks(end - begin, CHUNK_ROWS):
+        found = wanted.among(rows, slice(begin + chunk.start, begin + chunk.stop))
+        if len(found):
+            return int(found[0])
     return None
 
 
-def _last_before(track: Track, before: float, limit: float, wanted: _Wanted) -> int | None:
+def _last_before(rows: Intervals, before: float, limit: float, wanted: _Wanted) -> int | None:
     """The last wanted row that begins before one time and after another."""
-    start = track.rows.start
-    end = int(np.searchsorted(start, before))
-    begin = int(np.searchsorted(start, limit, side="right"))
-    while begin < end:
-        chunk = slice(max(end - CHUNK_ROWS, begin), end)
-        mask = wanted(track.rows.form[chunk], track.rows.duration(chunk))
-        if mask.any():
-            return chunk.stop - 1 - int(np.argmax(mask[::-1]))
-        end = chunk.start
+    end = int(np.searchsorted(rows.start, before))
+    begin = int(np.searchsorted(rows.start, limit, side="right"))
+    for chunk in chunks(end - begin, CHUNK_ROWS):
+        found = wanted.among(rows, slice(end - chunk.stop, end - chunk.start))
+        if len(found):
+            return int(found[-1])
     return None

@@ -25,12 +25,14 @@ class Places:
 
     Attributes:
         first: place of the lane's first row.
+        count: rows of the track.
         picked: places from there on of the track's rows; None if those of the other tracks are kept.
         others: places from there on of rows of the lane's other tracks, each less its position here.
         order: number in the file of the row at each place of the trace; None if it is the place.
     """
 
     first: int
+    count: int
     picked: IntArray | None
     others: IntArray
     order: IntArray | None
@@ -60,7 +62,8 @@ class Places:
             return at if at < len(self.picked) and self.picked[at] == place else None
         # As many rows of other tracks lie before it as there are with a smaller place.
         at = place - int(np.searchsorted(self.others + np.arange(len(self.others)), place))
-        return at if at >= 0 and int(self.of(np.array([at]))[0]) == place + self.first else None
+        inside = 0 <= at < self.count
+        return at if inside and int(self.of(np.array([at]))[0]) == place + self.first else None
 
     @property
     def nbytes(self) -> int:

@@ -51,7 +51,7 @@ from cctrace.errors import CctraceError
 
 PREFIX: Final = "/api/timeline/"
 BLOCKING_COPY, SEARCH = "blocking-copy", "search"
-FORWARD, BACKWARD = 1, -1
+FORWARD, BACKWARD = "1", "-1"
 TYPICAL: Final = "typical"
 """Instead of a step's number: the one that looks most as steps of this run do."""
 
@@ -116,12 +116,15 @@ class _Routes:
     def next(self, given: Parameters) -> _Document:
         """The next row of some kind."""
         after = given.time("after")
-        direction = given.integer("direction", BACKWARD, FORWARD, FORWARD)
+        forward = given.choice("direction", (FORWARD, BACKWARD), FORWARD) == FORWARD
         what = given.choice("what", (BLOCKING_COPY, SEARCH))
         text = given.text("text") if what == SEARCH else ""
         index = self._indexed(given).index
-        lanes = (_lane(index, given.integer("lane", 0, MAX_NUMBER)),) if "lane" in given else index.lanes
-        forward = direction != BACKWARD
+        lanes = (
+            (_lane(index, given.integer("lane", -MAX_NUMBER, MAX_NUMBER)),)
+            if "lane" in given
+            else index.lanes
+        )
         if what == SEARCH:
             found = next_by_name(index, lanes, after, text, forward=forward)
         else:

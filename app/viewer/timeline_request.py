@@ -36,9 +36,9 @@ class Parameters:
             raise BadRequestError(f"{name} has more than {MAX_TEXT} characters")
         return value
 
-    def choice(self, name: str, allowed: tuple[str, ...]) -> str:
+    def choice(self, name: str, allowed: tuple[str, ...], default: str | None = None) -> str:
         """One of a few words."""
-        value = self.text(name)
+        value = self.text(name, default)
         if value not in allowed:
             raise BadRequestError(f"{name} must be {' or '.join(allowed)}, not {_shown(value)}")
         return value

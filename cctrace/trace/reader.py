@@ -172,6 +172,7 @@ class Trace:
         arrays = []
         for name in batch.schema.names:
             column = cast_column(batch.column(name), SCHEMA.field(name).type)
+            _check_text(column)
             if name in _NEVER_NULL and column.null_count:
                 raise UnusableInputError(
                     f"{self.path}: column '{name}' has missing values; this is no valid trace"
@@ -213,7 +214,8 @@ def _open_parquet(path: Path) -> pq.ParquetFile:
             begin = file.read(4)
         if begin != b"PAR1":
             raise UnusableInputError(f"{path}: is not a Parquet file, so not a trace")
-        return pq.ParquetFile(path)
+        # Buffered beforehand, all that was read of the file would stay in memory as long as the reader does.
+        return pq.ParquetFile(path, pre_buffer=False)
     except PermissionError:
         raise UnusableInputError(f"{path}: no permission to read it") from None
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -288,6 +290,14 @@ def _arranged(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         for field in schema
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _check_text(column: pa.Array) -> None:
+    """Raises ArrowInvalid if a column of texts holds what is none: Arrow leaves that to whoever reads it."""
+    if pa.types.is_dictionary(column.type):
+        column.dictionary.validate(full=True)
+    elif pa.types.is_string(column.type):
+        column.validate(full=True)
 
 
 def _reason(error: Exception) -> str:
