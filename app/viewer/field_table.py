@@ -14,6 +14,7 @@ from dash.development.base_component import Component
 from cctrace.analyzers.acceptance_table import DIFFERS, NEAR, PARTLY, SAME, UNKNOWN, Area, Field, Said
 from cctrace.analyzers.comparability.rules import EXPECTED, FORBIDS, IGNORED, INFORMS, WARNS
 from cctrace.analyzers.sentences import plural
+from cctrace.app.terminal import safe
 from cctrace.app.viewer.elements import attributes
 
 LONG_TEXT: Final = 160
@@ -117,7 +118,7 @@ def _rows(name: str, group: Sequence[Field], columns: Sequence[str], *, folded: 
     if not name or not folded:
         return rows
     differ = sum(matters(one) for one in group)
-    words = f"{name}: {plural(len(group), 'field')}" + (f", {differ} differ" if differ else "")
+    words = f"{safe(name)}: {plural(len(group), 'field')}" + (f", {differ} differ" if differ else "")
     inner = html.Details([html.Summary(words), _table(columns, rows, name)], open=bool(differ) or None)
     return [html.Tr(html.Td(inner, colSpan=len(columns), className="group"))]
 
@@ -135,7 +136,7 @@ def _meaning(one: Field) -> str:
 
 def _row(one: Field, columns: Sequence[str], meaning: str) -> Component:
     about = html.Span(meaning, className="meaning faint")
-    name = html.Th(html.Div([html.Code(one.label), about], className="field-name"), scope="row")
+    name = html.Th(html.Div([html.Code(safe(one.label)), about], className="field-name"), scope="row")
     arms = columns[1 : 1 + len(one.said)]
     values = [
         html.Td(_said(said), **attributes(data_column=arm)) for said, arm in zip(one.said, arms, strict=True)
@@ -153,9 +154,11 @@ def _verdict(one: Field) -> list[Component]:
     words = "known in part" if one.state == PARTLY and one.severity == IGNORED else words
     shown = mark(sign, words, one.severity or IGNORED)
     if one.severity == IGNORED:
-        return [html.Span(shown, title="; ".join(one.messages))]  # nothing to think about: there on demand
+        return [
+            html.Span(shown, title=safe("; ".join(one.messages)))
+        ]  # nothing to think about: there on demand
     said = (text.removeprefix(f"{one.name} differs: ") for text in one.messages)
-    return [shown, *(html.Span(text, className="message") for text in said)]
+    return [shown, *(html.Span(safe(text), className="message") for text in said)]
 
 
 def mark(sign: str, words: str, kind: str) -> Component:
@@ -183,6 +186,7 @@ def value(text: str | None) -> Component:
     """A value; a long one is cut, and opens."""
     if text is None:
         return html.Span(NOT_KNOWN, className="unknown")
+    text = safe(text)
     if len(text) <= LONG_TEXT:
         return html.Span(text)
     cut = f"{text[:LONG_TEXT]}…"

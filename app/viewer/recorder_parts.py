@@ -12,6 +12,7 @@ from cctrace.analyzers.acceptance_table import text_of
 from cctrace.analyzers.sentences import plural
 from cctrace.app.recorder_view import injected_facts
 from cctrace.app.state_view import check_facts
+from cctrace.app.terminal import safe
 from cctrace.app.viewer.field_table import NOT_KNOWN, value
 from cctrace.app.viewer.grid import table
 from cctrace.trace import Emulation, GpuClock, Metadata, Process
@@ -23,8 +24,8 @@ MAX_PROCESSES: Final = 64
 def recorder_parts(metadata: Metadata) -> list[Component]:
     """All that is said about recording it."""
     collector = metadata.collector
-    labels = [html.P(f"This recording is {label}.", className="warning") for label in metadata.labels]
-    notes = [html.P(f"- {note}") for note in collector.notes]
+    labels = [html.P(f"This recording is {safe(label)}.", className="warning") for label in metadata.labels]
+    notes = [html.P(f"- {safe(note)}") for note in collector.notes]
     return [
         *labels,
         *notes,
@@ -84,7 +85,7 @@ def _clocks(clocks: tuple[GpuClock, ...]) -> Iterable[Component]:
             str(one.pid),
             _known(one.device),
             f"{one.kept} of {one.readings}",
-            f"{_known(one.drift_ppm, ' ppm')} ({one.drift_source or 'source not known'})",
+            f"{_known(one.drift_ppm, ' ppm')} ({safe(one.drift_source or 'source not known')})",
             _known(one.residual_ns, " ns"),
             f"{one.moved_ns:,} ns",
         ]
@@ -100,14 +101,15 @@ def _emulation(emulation: Emulation | None) -> Iterable[Component]:
         yield html.P("Nothing was emulated.")
         return
     causes = ", ".join(emulation.causes) or "no cause"
-    yield html.P(f"Costs of {emulation.profile or 'a profile that is not known'} were charged: {causes}.")
-    charged = [[key, value(text_of(entry))] for key, entry in emulation.values.items()]
+    profile = emulation.profile or "a profile that is not known"
+    yield html.P(safe(f"Costs of {profile} were charged: {causes}."))
+    charged = [[value(key), value(text_of(entry))] for key, entry in emulation.values.items()]
     if charged:
         yield table(("setting", "to be charged"), charged, numbers_from=2, label="What was to be charged")
     if emulation.injected is None:
         yield html.P("What was really charged: not known; the recorder did not count it.")
         return
-    rows = [[cause, text] for cause, text in injected_facts(emulation.injected)]
+    rows = [[value(cause), value(text)] for cause, text in injected_facts(emulation.injected)]
     if rows:
         yield table(("cause", "really charged"), rows, numbers_from=2, label="What was really charged")
     else:
@@ -118,7 +120,7 @@ def _state(metadata: Metadata) -> Iterable[Component]:
     if metadata.state_check is None:
         yield html.P("Not checked: nothing says whether the GPUs were fresh and idle.")
         return
-    rows = [[name, value(text)] for name, text in check_facts(metadata.state_check)]
+    rows = [[value(name), value(text)] for name, text in check_facts(metadata.state_check)]
     yield table(("", "found"), rows, numbers_from=2, label="State of the GPUs before")
 
 

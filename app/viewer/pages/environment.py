@@ -24,6 +24,7 @@ from cctrace.analyzers.acceptance_table import (
     acceptance_table,
 )
 from cctrace.analyzers.sentences import plural
+from cctrace.app.terminal import safe
 from cctrace.app.viewer.address import Address
 from cctrace.app.viewer.elements import attributes
 from cctrace.app.viewer.field_table import MARKS, Choice, area_section, mark, matters, section_id
@@ -194,7 +195,7 @@ def _summary(found: AcceptanceTable) -> Iterable[Component]:
     for one in found.observed:
         said = [f"{arm}: {text}" for arm, text in ((OFF, one.off), (ON, one.on)) if text is not None]
         values = f" ({'; '.join(said)})" if said else ""
-        yield html.P([mark(*MARKS[one.severity], one.severity), f" {one.message}{values}"])
+        yield html.P([mark(*MARKS[one.severity], one.severity), safe(f" {one.message}{values}")])
 
 
 def _controls(state: Address) -> Component:
@@ -250,7 +251,7 @@ def _of_run(arm: Arm, run: Run, *, pair: bool) -> list[Component]:
     link = f"{DOCUMENT_PATH}?arm={arm.name}&run_{arm.name}={number}"
     name = f"{arm.name}: {run.name}" if pair else run.name
     return [
-        html.H3(name, className=f"arm arm-{arm.name}"),
+        html.H3(safe(name), className=f"arm arm-{arm.name}"),
         html.P(html.A("All metadata of this recording, as JSON", href=link, target="_blank")),
         *recorder_parts(run.trace.metadata),
     ]

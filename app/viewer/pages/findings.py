@@ -27,6 +27,7 @@ from cctrace.analyzers.findings.result import (
 from cctrace.analyzers.report.document import Report
 from cctrace.analyzers.report.headline import BEGIN_US, CAUSE_NAMES
 from cctrace.analyzers.sentences import bytes_text, count_text, percent, plural, time_text
+from cctrace.app.terminal import safe
 from cctrace.app.viewer.address import Address
 from cctrace.app.viewer.elements import attributes
 from cctrace.app.viewer.view import ON, ONE, View
@@ -78,10 +79,10 @@ def layout(view: View, state: Address) -> Component:
     return html.Div(
         [
             html.H2("What to change"),
-            html.P(looked.about, className="faint"),
+            html.P(safe(looked.about), className="faint"),
             *([_choices(looked, state)] if looked.findings else [_nothing(looked)]),
             *(_card(one, looked) for one in shown),
-            *(html.P(f"{note[:1].upper()}{note[1:]}.", className="faint") for note in looked.notes),
+            *(html.P(safe(f"{note[:1].upper()}{note[1:]}."), className="faint") for note in looked.notes),
             *_checked(looked.checked),
         ]
     )
@@ -233,7 +234,8 @@ def _badges(one: Finding) -> Iterable[Component]:
         yield html.Span([swatch, CAUSE_NAMES[one.cause or ""]], className="badge")
     if one.steps:
         yield html.Span(
-            f"in {one.phase} steps" if one.phase in _STEP_WORDS else f"in {one.steps}", className="badge"
+            f"in {one.phase} steps" if one.phase in _STEP_WORDS else f"in {safe(one.steps)}",
+            className="badge",
         )
     yield html.Span("expected with CC on" if one.state == EXPECTED else "measured", className="badge")
 
@@ -277,7 +279,7 @@ def _evidence(seen: Evidence, looked: Looked) -> Component:
         [" ", dcc.Link("Show in the timeline", href=link, className="jump")] if link else []
     )
     text = f"{seen.text[:1].upper()}{seen.text[1:]}."
-    return html.Li([html.Span(text), html.Span(_facts(seen), className="facts faint"), *jump])
+    return html.Li([html.Span(safe(text)), html.Span(safe(_facts(seen)), className="facts faint"), *jump])
 
 
 def _facts(seen: Evidence) -> str:
