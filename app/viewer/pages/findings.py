@@ -308,10 +308,13 @@ def timeline_link(seen: Evidence, place: Mapping[str, str]) -> str | None:
         return None
     parameters = {**place, "step": str(example.step)}
     if seen.position is not None:  # of several calls a step, the whole step shows more
+        call = (example.begin_us, example.begin_us + example.duration_us)
         around = max(AROUND * example.duration_us, MIN_AROUND_US)
-        begin = max(example.begin_us - around, 0.0)
-        end = example.begin_us + example.duration_us + around
-        parameters |= {"from_us": f"{begin:.1f}", "to_us": f"{end:.1f}"}
+        parameters |= {
+            "from_us": f"{max(call[0] - around, 0.0):.1f}",
+            "to_us": f"{call[1] + around:.1f}",
+            "range_us": f"{call[0]:.3f},{call[1]:.3f}",  # the box around the call itself
+        }
     return str(Address(TIMELINE, parameters))
 
 
