@@ -12,16 +12,15 @@ import argparse
 import asyncio
 import contextlib
 import gc
-import signal
 import sys
 from collections.abc import Iterator
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from server import on_demand, options
 from server.configs import MODELS, Settings, model_config
-from server.ranks import Leader, Place, RankLostError, messages, place, watch
+from server.ranks import LOST, Leader, Place, RankLostError, messages, place, watch
 from server.results import checksum, detail, header, step_times, summarize
+from server.stops import on_stop
 
 if TYPE_CHECKING:
     from server.engine import Engine
@@ -155,8 +154,6 @@ def follow(args: argparse.Namespace, here: Place) -> int:
         UnusableError: as `build_engine`.
         RankLostError: rank 0 has failed.
     """
-    for number in (signal.SIGINT, signal.SIGTERM):  # rank 0 has them too, and says when to end
-        signal.signal(number, signal.SIG_IGN)
     with building():
         from server.runner import Runner  # noqa: PLC0415 - as above
 
@@ -254,7 +251,7 @@ def main() -> int:
         engine = build_engine(args, here)
         return run_bench(engine, args) if args.bench else run_http(engine, args)
     except RankLostError:  # who watches says which
-        return 1
+        return LOST
     except UnusableError as error:
         if here is None:
             print(f"serve: {error}", file=sys.stderr)
@@ -268,18 +265,17 @@ class Stopper:
 
     Attributes:
         caught: the first of them that came, else 0.
-        waiting: no round is running.
+        waiting: for the next round to be asked for; a signal may then break off what is done.
     """
 
     def __init__(self, engine: Engine) -> None:
         self.caught = 0
         self.waiting = False
         self._engine = engine
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._stop)
+        on_stop(self._stop)
 
-    def _stop(self, number: int, _frame: FrameType | None) -> None:
-        self.caught = self.caught or number
+    def _stop(self, number: int) -> None:
+        self.caught = number
         if self.waiting:
             sys.exit(self.exit_code)
         self._engine.stop()
@@ -316,7 +312,10 @@ def run_on_demand(engine: Engine, args: argparse.Namespace, stopper: Stopper) ->
         return result
 
     run_round()
-    on_demand.serve(run_round, profiler=args.profiler, changeable=["host_work_us"])
+    try:
+        on_demand.serve(run_round, profiler=args.profiler, changeable=["host_work_us"])
+    finally:
+        stopper.waiting = False  # from here on a signal must not break off what ends the other ranks
 
 
 def run_load(engine: Engine, args: argparse.Namespace) -> dict[str, Any]:

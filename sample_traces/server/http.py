@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import itertools
 import json
-import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -16,6 +15,7 @@ from aiohttp import web
 
 from server.engine import Engine, Output
 from server.scheduler import Request
+from server.stops import on_stop
 
 MAX_BODY_BYTES: Final = 8 << 20
 """Room for a prompt of some hundred thousand token ids."""
@@ -61,8 +61,8 @@ class Service:
             raise self._failure
 
     def ask_down(self) -> None:
-        """Ask `wait_down` to return; for signal handlers of the event loop."""
-        self._down.set()
+        """Ask `wait_down` to return; for signal handlers."""
+        self._call(self._down.set)
 
     async def _lifetime(self, _app: web.Application) -> AsyncIterator[None]:
         self._loop = asyncio.get_running_loop()
@@ -262,9 +262,7 @@ async def serve(engine: Engine, host: str, port: int, default_temperature: float
     try:
         site = web.TCPSite(runner, host, port)
         await site.start()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, service.ask_down)
+        on_stop(lambda _number: service.ask_down())
         address = runner.addresses[0]
         print(f"listening on http://{address[0]}:{address[1]}", flush=True)
         await service.wait_down()

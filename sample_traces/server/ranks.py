@@ -24,17 +24,21 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
+from server.stops import STOPS, end_at_once, held
+
 PLACE: Final = "SERVE_PLACE"
 """Environment variable that makes a process a rank."""
 GRACE_S: Final = 30.0
 """For the other ranks to end when one has."""
 PR_SET_PDEATHSIG: Final = 1
-STOPPED: Final = (128 + signal.SIGINT, 128 + signal.SIGTERM)
+STOPPED: Final = tuple(128 + number for number in STOPS)
 """Exit codes of a rank 0 that was asked to stop, and did."""
+LOST: Final = 3
+"""Exit code of a rank that cannot go on because another one has ended, which alone tells why."""
 
 
 class RankLostError(Exception):
-    """Another rank has ended; the watching process says which."""
+    """Another rank has ended; the watching process says which. This one must end with `LOST`."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,11 @@ class Place:
 
 
 def place() -> Place | None:
-    """This process's place; None unless it was started as a rank. Such a process ends with its watcher."""
+    """This process's place; None unless it was started as a rank. Such a process ends with its watcher.
+
+    SIGINT and SIGTERM end rank 0 at once until it handles them (`on_stop`), which its watcher takes for the
+    stop that it is. The others never see them: rank 0 says when to end.
+    """
     text = os.environ.get(PLACE)
     if text is None:
         return None
@@ -75,6 +83,8 @@ def place() -> Place | None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != found.watcher:  # it ended before that took effect
         sys.exit(1)
+    if found.rank == 0:
+        end_at_once()
     return found
 
 
@@ -129,7 +139,8 @@ def watch(size: int) -> int:
     """
     folder = Path(tempfile.mkdtemp(prefix="serve-"))
     watcher = Watcher()
-    watcher.pass_on_signals()
+    for number in STOPS:
+        signal.signal(number, watcher.pass_on)
     try:
         watcher.start(size, folder)
         return watcher.wait(folder)
@@ -144,16 +155,15 @@ class Watcher:
     def __init__(self) -> None:
         self._ranks: list[subprocess.Popen[bytes]] = []
         self._ended: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
+        self._passed_on: set[int] = set()
 
-    def pass_on_signals(self) -> None:
-        """Send SIGINT and SIGTERM to rank 0. Sent to the whole group it has them twice, which is no harm."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._pass_on)
-
-    def _pass_on(self, number: int, _frame: FrameType | None) -> None:
+    def pass_on(self, number: int, _frame: FrameType | None) -> None:
+        """Send a signal to rank 0. It may have it already, if it was sent to the whole group."""
+        self._passed_on.add(number)
         for leader in self._ranks[:1]:
             leader.send_signal(number)
 
+    @held()
     def start(self, size: int, folder: Path) -> None:
         """Start all ranks; only the first has this process's input and output."""
         pipes = [os.pipe() for _ in range(size - 1)]
@@ -186,11 +196,15 @@ class Watcher:
                 late = [str(rank) for rank in range(len(self._ranks)) if rank not in codes]
                 print(f"serve: rank {', '.join(late)} did not end within {GRACE_S:g} s", file=sys.stderr)
                 return 1
-            codes[rank] = code
-            if code and not (rank == 0 and code in STOPPED):
+            if rank == 0 and -code in self._passed_on:  # asked to stop before it handled that
+                return 128 - code
+            # A rank that lost another one may be seen first.
+            if code not in (0, LOST) and not (rank == 0 and code in STOPPED):
                 return explain(rank, code, folder)
+            codes[rank] = code
             left = GRACE_S
-        return codes[0]
+        lost = [rank for rank, code in codes.items() if code == LOST]
+        return explain(lost[0], LOST, folder) if lost else codes[0]
 
     def kill(self) -> None:
         """End those that still run."""

@@ -9,11 +9,13 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 import launch_bench
 import pytest
+import serve
 from server import on_demand
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_traces"
@@ -70,6 +72,59 @@ def test_signal_between_rounds_ends_the_server(number: signal.Signals) -> None:
         assert process.wait(30) == 128 + number
         assert process.stderr is not None
         assert "Traceback" not in process.stderr.read()
+
+
+class SignalledEngine:
+    """Gets a signal while it ends the other ranks."""
+
+    host_work_us = 0
+    closed = False
+
+    def stop(self) -> None:
+        pass
+
+    def close(self) -> None:
+        signal.raise_signal(signal.SIGTERM)
+        self.closed = True
+
+
+class SignalledInput:
+    """Gets a signal while it is waited for a line."""
+
+    def __iter__(self) -> Iterator[str]:
+        signal.raise_signal(signal.SIGINT)
+        yield "\n"
+
+
+@pytest.fixture
+def run_signalled(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Any, Any], int]]:
+    """Runs rounds that measure nothing on an engine and an input; puts the signal handlers back."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    monkeypatch.setattr(serve, "run_load", lambda _engine, _args: {})
+
+    def run(engine: Any, lines: Any) -> int:
+        monkeypatch.setattr(sys, "stdin", lines)
+        args = argparse.Namespace(on_demand=True, profiler=False, host_work_us=0)
+        return serve.run_bench(engine, args)
+
+    yield run
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_signal_after_the_end_of_the_input_does_not_break_off_the_end(
+    run_signalled: Callable[[Any, Any], int],
+) -> None:
+    engine = SignalledEngine()
+    assert run_signalled(engine, io.StringIO("\n")) == 128 + signal.SIGTERM
+    assert engine.closed
+
+
+def test_second_signal_does_not_break_off_the_end(run_signalled: Callable[[Any, Any], int]) -> None:
+    engine = SignalledEngine()
+    with pytest.raises(SystemExit) as ended:
+        run_signalled(engine, SignalledInput())
+    assert (ended.value.code, engine.closed) == (128 + signal.SIGINT, True)
 
 
 @pytest.mark.parametrize(

@@ -328,8 +328,19 @@ def test_load_runs_on_demand_on_two_ranks_and_a_signal_stops_it() -> None:
         assert (result["tp"], result["collectives_per_step"]) == (2, 4)
         assert result["median_host_ms"] > 3.0
         process.terminate()
+        assert process.wait(60) == 128 + signal.SIGTERM  # its input is still open
+        assert process.communicate() == ("", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("to_group", [False, True])
+def test_signal_while_the_ranks_start_stops_them(number: signal.Signals, to_group: bool) -> None:
+    with started("--bench") as process:
+        while len(ranks_of(process)) < 2:
+            time.sleep(0.01)
+        (os.killpg if to_group else os.kill)(process.pid, number)
         _, errors = process.communicate(timeout=60)
-        assert (process.returncode, errors) == (128 + signal.SIGTERM, "")
+        assert (process.returncode, errors) == (128 + number, "")
 
 
 def alone_checksum(*load: str) -> str:
