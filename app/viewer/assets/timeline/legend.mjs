@@ -6,9 +6,11 @@ export const HATCHED = "hatched: the part that waits for the GPU";
 
 /**
  * Lists the tones that occur among the marks that are known.
- * @param {import("./timeline.mjs").Timeline} timeline
+ * @param {HTMLElement} root
+ * @param {import("./arm.mjs").Arm[]} arms
+ * @param {import("./theme.mjs").Theme} theme
  */
-export function showLegend({ root, arms, theme }) {
+export function showLegend(root, arms, theme) {
   const host = part(root, "legend");
   const entries = legendOf(arms, theme);
   const looks = JSON.stringify(entries.map(({ key, text }) => [key, text]));

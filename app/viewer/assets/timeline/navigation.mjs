@@ -104,7 +104,7 @@ export class Navigation {
         timeline.lanesChanged();
       }
       timeline.viewport.reveal(found.start - arm.origin, found.duration, true);
-      timeline.scrollTo(arm, found.lane);
+      timeline.screen.scrollTo(arm, found.lane);
       timeline.selection.choose(arm, { ...found, name: name ?? nameOf(found) });
     });
   }

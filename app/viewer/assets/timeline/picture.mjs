@@ -34,7 +34,7 @@ export class Picture {
 
   svg() {
     const { width, height } = this.#measured();
-    const { painter } = this.timeline;
+    const { painter } = this.timeline.screen;
     const svg = new SvgPainter(width, height, (text, style) => painter.measure(text, style));
     this.#draw(svg, (by) => svg.shift(by));
     save(new Blob([svg.document()], { type: "image/svg+xml" }), this.#name("svg"));
@@ -42,17 +42,17 @@ export class Picture {
 
   /** Size of the whole picture. */
   #measured() {
-    const width = this.timeline.width + TITLES;
-    const { height } = this.timeline.layoutFor(false);
+    const width = this.timeline.screen.width + TITLES;
+    const { height } = this.timeline.screen.layoutFor(false);
     const theme = readTheme(this.timeline.root, "light");
-    return { width, height: this.#drawFoot(this.timeline.painter, theme, height, width, false) };
+    return { width, height: this.#drawFoot(this.timeline.screen.painter, theme, height, width, false) };
   }
 
   #draw(painter, shift) {
     const { timeline } = this;
     const theme = readTheme(timeline.root, "light");
-    const { blocks, height } = timeline.layoutFor(false);
-    const scene = { ...timeline.scene(), blocks, theme, height, scroll: 0, hover: null, cursor: null };
+    const { blocks, height } = timeline.screen.layoutFor(false);
+    const scene = { ...timeline.screen.scene(), blocks, theme, height, scroll: 0, hover: null, cursor: null };
     const { width, height: whole } = this.#measured();
     painter.rect(0, 0, width, whole, theme.ground);
     painter.text("from the start of the step", 6, AXIS / 2, theme.faint);

@@ -34,7 +34,7 @@ export class Pointer {
     this.down.set(event.pointerId, place);
     if (this.down.size === 1) {
       const range = event.shiftKey || this.ranging ? this.timeline.time(place.x) : null;
-      this.drag = { ...place, range, moved: false, scroll: this.timeline.scroller.scrollTop };
+      this.drag = { ...place, range, moved: false, scroll: this.timeline.screen.scroller.scrollTop };
     }
   }
 
@@ -64,8 +64,8 @@ export class Pointer {
       return;
     }
     timeline.canvas.classList.add("dragged");
-    timeline.scroller.scrollTop = drag.scroll - (place.y - drag.y);
-    timeline.viewport.pan((last.x - place.x) / timeline.width, false);
+    timeline.screen.scroller.scrollTop = drag.scroll - (place.y - drag.y);
+    timeline.viewport.pan((last.x - place.x) / timeline.screen.width, false);
   }
 
   /** Two fingers: what was between them stays between them. */
@@ -77,7 +77,7 @@ export class Pointer {
     const after = Math.max(Math.abs(place.x - other.x), 10);
     const middle = timeline.time((last.x + other.x) / 2);
     timeline.viewport.zoom(before / after, middle, false);
-    timeline.viewport.pan((last.x - place.x) / 2 / timeline.width, false);
+    timeline.viewport.pan((last.x - place.x) / 2 / timeline.screen.width, false);
   }
 
   /** @param {PointerEvent} event */
@@ -110,12 +110,12 @@ export class Pointer {
     const { timeline } = this;
     const unit = event.deltaMode === WheelEvent.DOM_DELTA_LINE ? LINE : 1;
     const [right, down] = [event.deltaX * unit, event.deltaY * unit];
-    const { scroller } = timeline;
+    const { scroller } = timeline.screen;
     const overflows = scroller.scrollHeight > scroller.clientHeight + 1;
     if (event.ctrlKey || event.metaKey) {
       this.#zoomBy(down, event);
     } else if (event.shiftKey || Math.abs(right) > Math.abs(down)) {
-      timeline.viewport.pan((right || down) / timeline.width, false);
+      timeline.viewport.pan((right || down) / timeline.screen.width, false);
     } else if (overflows) {
       return; // the browser scrolls the lanes
     } else {

@@ -73,7 +73,7 @@ export class Selection {
 
   /** Moves to a row above or below. @param {1 | -1} direction */
   across(direction) {
-    const scene = this.timeline.scene();
+    const scene = this.timeline.screen.scene();
     const here = this.#line();
     const place = here && { arm: here.arm.name, ...here.mark };
     const start = here ? here.mark.start - here.arm.origin : scene.view.from;
@@ -108,7 +108,7 @@ export class Selection {
 
   #reach(arm, mark) {
     this.timeline.viewport.reveal(mark.start - arm.origin, mark.duration);
-    this.timeline.scrollTo(arm, mark.lane);
+    this.timeline.screen.scrollTo(arm, mark.lane);
     this.choose(arm, mark);
   }
 

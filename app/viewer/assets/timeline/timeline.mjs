@@ -1,4 +1,4 @@
-// The timeline on the page: holds the parts together, and draws a frame when something changed.
+// The timeline on the page: holds the parts together, and knows what is shown.
 
 import { parse } from "./address.mjs";
 import { isAbort } from "./api.mjs";
@@ -6,28 +6,20 @@ import { Arm } from "./arm.mjs";
 import { listenToKeys } from "./commands.mjs";
 import { Detail } from "./detail.mjs";
 import { part } from "./dom.mjs";
-import { drawTimeline } from "./draw.mjs";
-import { Gutter } from "./gutter.mjs";
 import { Help } from "./help.mjs";
 import { History } from "./history.mjs";
-import { arrange } from "./layout.mjs";
-import { showLegend } from "./legend.mjs";
 import { Navigation } from "./navigation.mjs";
-import { CanvasPainter } from "./painter.mjs";
 import { lines, pick } from "./pick.mjs";
 import { Picture } from "./picture.mjs";
 import { Pointer } from "./pointer.mjs";
 import { RangeBar } from "./range_bar.mjs";
+import { Screen } from "./screen.mjs";
 import { Search } from "./search.mjs";
 import { Selection } from "./selection.mjs";
 import { Steps } from "./steps.mjs";
-import { readTheme } from "./theme.mjs";
 import { Toolbar } from "./toolbar.mjs";
 import { Tooltip } from "./tooltip.mjs";
 import { Viewport } from "./viewport.mjs";
-
-const MANY_LANES = 64; // all lanes share what one answer may hold
-const NARROW = 700; // pixels of the window below which titles stand above the lanes
 
 export class Timeline {
   /** @param {HTMLElement} root the skeleton that the page has */
@@ -35,13 +27,6 @@ export class Timeline {
     this.root = root;
     this.closing = new AbortController();
     this.signal = this.closing.signal;
-    this.canvas = root.querySelector("canvas");
-    this.scroller = part(root, "scroller");
-    this.sizer = part(root, "lanes");
-    this.painter = new CanvasPainter(this.canvas.getContext("2d"));
-    this.theme = readTheme(root);
-    this.frame = 0;
-    this.width = 0;
     /** Whether what the address line asks for is shown; until then it is not written. */
     this.settled = false;
     /** Place of the pointer over the lanes, ns. @type {number | null} */
@@ -50,6 +35,8 @@ export class Timeline {
     this.state = parse(location.search);
     this.arms = this.#makeArms();
     this.viewport = new Viewport(() => this.#moved());
+    this.screen = new Screen(this);
+    this.canvas = this.screen.canvas;
     this.steps = new Steps(() => this.redraw());
     this.history = new History(this);
     this.navigation = new Navigation(this);
@@ -57,14 +44,13 @@ export class Timeline {
     this.pointer = new Pointer(this);
     this.toolbar = new Toolbar(this);
     this.search = new Search(this);
-    this.gutter = new Gutter(this);
     this.detail = new Detail(this);
     this.tooltip = new Tooltip(this);
     this.rangeBar = new RangeBar(this);
     this.picture = new Picture(this);
     this.help = new Help(this);
     listenToKeys(this);
-    this.#watch();
+    this.canvas.addEventListener("focus", () => this.speak(this.selection.spoken()), { signal: this.signal });
     void this.#open();
   }
 
@@ -76,8 +62,7 @@ export class Timeline {
   /** Ends all that is under way, and forgets all listeners. */
   close() {
     this.closing.abort();
-    this.sizes.disconnect();
-    cancelAnimationFrame(this.frame);
+    this.screen.close();
     this.viewport.stop();
     this.history.close();
     this.search.close();
@@ -103,66 +88,25 @@ export class Timeline {
     void this.#open();
   }
 
-  /** What is drawn now. @returns {import("./draw.mjs").Scene} */
-  scene() {
-    const { from, to } = this.viewport;
-    const scale = this.width / (to - from);
-    return {
-      width: this.width,
-      height: this.canvas.clientHeight,
-      scroll: this.scroller.scrollTop,
-      view: { from, to },
-      blocks: this.layout.blocks,
-      theme: this.theme,
-      text: this.state.text,
-      chosen: this.selection.chosen,
-      hover: this.hover,
-      range: this.state.range,
-      cursor: this.cursor,
-      steps: new Map(this.arms.map((arm) => [arm.name, this.steps.inView(arm, { from, to })])),
-      x: (time) => (time - from) * scale,
-      time: (x) => from + x / scale,
-    };
-  }
-
-  /** @returns {import("./layout.mjs").Layout} */
-  get layout() {
-    return this.layoutFor(this.narrow);
-  }
-
-  /** @param {boolean} narrow */
-  layoutFor(narrow) {
-    return arrange(this.arms, this.state, narrow);
-  }
-
-  get narrow() {
-    return this.root.clientWidth < NARROW;
-  }
-
   /** The time at a pixel of the canvas. @param {number} x */
   time(x) {
     const { from, to } = this.viewport;
-    return from + (x / this.width) * (to - from);
+    return from + (x / this.screen.width) * (to - from);
   }
 
   /** Where a track is drawn; null if it is not shown. */
   lineOf(arm, lane, track) {
     const same = (line) => line.arm === arm && line.box.lane.lane === lane && line.track.track === track;
-    return lines(this.layout.blocks).find(same) ?? null;
+    return lines(this.screen.layout.blocks).find(same) ?? null;
   }
 
   redraw() {
-    if (!this.frame && !this.closed) {
-      this.frame = requestAnimationFrame(() => {
-        this.frame = 0;
-        this.#draw();
-      });
-    }
+    this.screen.redraw();
   }
 
   /** The pointer is here; null: it has gone. @param {{x: number, y: number} | null} place */
   point(place) {
-    const picked = place && pick(this.scene(), place.x, place.y);
+    const picked = place && pick(this.screen.scene(), place.x, place.y);
     this.cursor = place && this.time(place.x);
     this.hover = picked && "mark" in picked ? { arm: picked.arm.name, row: picked.mark.row } : null;
     this.canvas.classList.toggle("pointed", Boolean(this.hover));
@@ -172,8 +116,7 @@ export class Timeline {
 
   /** Selects what is at a place of the canvas. @param {{x: number, y: number}} place */
   select(place) {
-    const scene = this.scene();
-    const picked = pick(scene, place.x, place.y);
+    const picked = pick(this.screen.scene(), place.x, place.y);
     if (picked && "mark" in picked) {
       this.selection.choose(picked.arm, picked.mark);
     } else if (picked) {
@@ -240,19 +183,6 @@ export class Timeline {
     this.toolbar.showLanes();
     this.noteState();
     this.redraw();
-  }
-
-  /** Brings a lane into view. @param {Arm} arm @param {number} lane */
-  scrollTo(arm, lane) {
-    const block = this.layout.blocks.find((one) => one.arm === arm);
-    const box = block?.lanes.find((one) => one.lane.lane === lane);
-    if (box) {
-      const { scrollTop, clientHeight } = this.scroller;
-      const first = box === block.lanes[0] ? block.y : box.y;
-      const above = first - scrollTop - this.layout.axis;
-      const below = box.y + box.height - scrollTop - clientHeight;
-      this.scroller.scrollTop += above < 0 ? above : Math.max(below, 0);
-    }
   }
 
   /** Writes the address line. @param {{push?: boolean}} [how] push: a place to come back to */
@@ -328,68 +258,5 @@ export class Timeline {
   #moved() {
     this.noteState();
     this.redraw();
-  }
-
-  #watch() {
-    const { signal } = this;
-    this.sizes = new ResizeObserver(() => this.redraw());
-    [this.root, this.scroller].forEach((element) => this.sizes.observe(element));
-    this.scroller.addEventListener("scroll", () => this.redraw(), { signal, passive: true });
-    const dark = matchMedia("(prefers-color-scheme: dark)");
-    dark.addEventListener("change", () => this.#recolour(), { signal });
-    this.canvas.addEventListener("focus", () => this.speak(this.selection.spoken()), { signal });
-  }
-
-  #recolour() {
-    this.theme = readTheme(this.root);
-    this.redraw();
-  }
-
-  #draw() {
-    const { layout, narrow } = this;
-    this.root.classList.toggle("narrow", narrow);
-    this.sizer.style.height = `${layout.height}px`;
-    const width = this.canvas.parentElement.clientWidth;
-    const height = Math.min(this.scroller.clientHeight, layout.height);
-    this.width = width;
-    if (width < 1 || height < 1) {
-      return;
-    }
-    this.#sizeCanvas(width, height);
-    this.gutter.show(layout.blocks, narrow);
-    const scene = this.scene();
-    drawTimeline(this.painter, scene);
-    this.#showStatus();
-    layout.blocks.forEach((block) => block.arm.show(scene.view, width, this.#wanted(block)));
-    showLegend(this);
-  }
-
-  /** What keeps lanes from being shown; the canvas says it too, in place. */
-  #showStatus() {
-    const said = this.arms.filter(({ missing, status }) => missing || status);
-    const text = said.map(({ title, missing, status }) => `${title}: ${missing || status}`).join(" · ");
-    const host = part(this.root, "status");
-    if (host.textContent !== text) {
-      host.textContent = text;
-    }
-  }
-
-  /** The lanes of an arm that are asked for: all, or those near the view if there are very many. */
-  #wanted({ lanes }) {
-    const { scrollTop, clientHeight } = this.scroller;
-    const near = ({ y, height }) => y < scrollTop + 2 * clientHeight && y + height > scrollTop - clientHeight;
-    const wanted = lanes.length > MANY_LANES ? lanes.filter(near) : lanes;
-    return wanted.map(({ lane }) => lane.lane);
-  }
-
-  /** Setting the size clears a canvas, so it is set only when it changes. */
-  #sizeCanvas(width, height) {
-    const ratio = devicePixelRatio || 1;
-    const size = [Math.round(width * ratio), Math.round(height * ratio)];
-    if (this.canvas.width !== size[0] || this.canvas.height !== size[1]) {
-      [this.canvas.width, this.canvas.height] = size;
-      this.canvas.style.height = `${height}px`;
-    }
-    this.painter.context.setTransform(ratio, 0, 0, ratio, 0, 0);
   }
 }
