@@ -100,19 +100,22 @@ def register(app: dash.Dash, view: View, pages: tuple[Page, ...]) -> None:
         Output("page", "children"),
         Output("nav", "children"),
         Output("tick", "disabled"),
+        Output("tick", "max_intervals"),
         Output("shown", "data"),
         Input("address", "pathname"),
         Input("address", "search"),
         Input("tick", "n_intervals"),
         State("shown", "data"),
     )
-    def _route(path: str | None, search: str | None, _: int | None, shown: str | None) -> tuple[Any, ...]:
+    def _route(path: str | None, search: str | None, ticks: int | None, shown: str | None) -> tuple[Any, ...]:
         state = Address.parse(path, search)
         page = by_path.get(state.path)
         if page is not None and shown == state.path and getattr(page, "OWN_SEARCH", False):
             raise PreventUpdate
         content, waits = _content(page, view, state)
-        return content, navigation(pages, state), not waits, None if waits else state.path
+        # One more tick for each answer: ticks that come quicker than answers would outdate all of them.
+        once_more = (ticks or 0) + 1
+        return content, navigation(pages, state), not waits, once_more, None if waits else state.path
 
     if any(len(arm.runs) > 1 for arm in view.arms):
         _register_selectors(app)
