@@ -259,7 +259,7 @@ def _markers(panel: Panel, points: Points, rows: IntArray, name: str, marker: di
         mode="markers",
         name=name,
         marker=marker,
-        customdata=[[steps.arm, int(row)] for row in rows],
+        customdata=np.array([f"{steps.arm} {row}" for row in rows.tolist()], dtype=object),
         hovertext=[step_text(steps, int(row), metric, float(points.y[row])) for row in rows],
         hoverinfo="text",
         showlegend=panel.axis == "y" and len(rows) > 0,

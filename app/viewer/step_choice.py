@@ -21,7 +21,6 @@ from cctrace.analyzers.step_series import (
 from cctrace.app.viewer.address import Address
 from cctrace.app.viewer.jobs import Pending
 from cctrace.app.viewer.view import OFF, ON, Run, View
-from cctrace.errors import UnusableInputError
 
 EVERYTHING: Final = "all"
 """Key of the group of all steps."""
@@ -111,6 +110,7 @@ def arms_of(view: View, state: Address, *, wait: bool = False) -> tuple[list[Arm
 
     Raises:
         Pending: they are being computed, and `wait` is not set.
+        UnusableInputError: a recording cannot be read.
     """
     found: list[ArmSteps] = []
     reasons: list[str] = []
@@ -122,8 +122,6 @@ def arms_of(view: View, state: Address, *, wait: bool = False) -> tuple[list[Arm
         except Pending as waits:
             # The other arm's begins meanwhile.
             pending = waits
-        except UnusableInputError as error:
-            reasons.append(f"{error}")
         else:
             shown = main_process(series, state.integer(f"pid_{arm.name}"))
             if shown is None:

@@ -36,12 +36,16 @@ def slowest(arms: Sequence[ArmSteps], choice: Choice, state: Address) -> Compone
     rows: list[list[str | Component]] = []
     for one in arms:
         process = one.process
+        seconds, columns_of = one.seconds(), [process.values(metric) for metric in METRICS]
         medians = {number: _median_us(one, number) for number in range(len(process.classes))}
         for step in _longest(one, choice):
             number = int(process.class_of[step])
             period = float(process.period_ns[step]) / 1e3
             against = f" ({count_text(period / medians[number])} × median)" if medians[number] else ""
-            values = [value_text(metric, float(process.values(metric)[step])) for metric in METRICS]
+            values = [
+                value_text(metric, float(column[step]))
+                for metric, column in zip(METRICS, columns_of, strict=True)
+            ]
             link = dcc.Link(f"{one.prefix}{step}", href=str(timeline_address(state, one, step)))
             reason = int(process.exclusion[step])
             rows.append(
@@ -49,7 +53,7 @@ def slowest(arms: Sequence[ArmSteps], choice: Choice, state: Address) -> Compone
                     link,
                     process.classes[number].name,
                     "" if reason == STEADY else EXCLUSIONS[reason],
-                    seconds_text(float(one.seconds()[step])),
+                    seconds_text(float(seconds[step])),
                     time_text(period) + against,
                     *values[1:],
                 ]
@@ -67,5 +71,6 @@ def _longest(steps: ArmSteps, choice: Choice) -> list[int]:
     process = steps.process
     typical = process.steady | (process.exclusion == HICCUP)
     rows: IntArray = np.flatnonzero(typical & choice.group.mask(steps))
-    order = np.argsort(-process.period_ns[rows], kind="stable")[:SLOWEST]
-    return [int(row) for row in rows[order]]
+    if len(rows) > SLOWEST:
+        rows = rows[np.argpartition(process.period_ns[rows], len(rows) - SLOWEST)[-SLOWEST:]]
+    return sorted(rows.tolist(), key=lambda row: (-int(process.period_ns[row]), row))

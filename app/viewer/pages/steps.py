@@ -346,9 +346,9 @@ def _register_links(app: dash.Dash, view: View) -> None:
     def _open_point(clicked: dict[str, Any] | None, path: str | None, search: str | None) -> str:
         if not clicked:
             raise PreventUpdate
-        arm, step = clicked["points"][0]["customdata"]
+        arm, _, step = str(clicked["points"][0].get("customdata", "")).partition(" ")
         try:
-            return _timeline(view, _here(path, search), arm, step)
+            return _timeline(view, _here(path, search), arm, int(step or -1))
         except _NoSuchStepError:
             raise PreventUpdate from None
 
