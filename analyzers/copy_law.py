@@ -237,7 +237,7 @@ def _too_few(size: IntArray, all_sizes: int) -> str | None:
         return None
     of_enough = f"with at least {MIN_COPIES} copies that did not wait"
     if not len(size):
-        return f"no size {of_enough}" if all_sizes else "no copy did not wait"
+        return f"no size {of_enough}" if all_sizes else "all of them waited"
     if len(size) < MIN_LAW_SIZES:
         return f"only {plural(len(size), 'size')} {of_enough}; a law takes {MIN_LAW_SIZES}"
     first, last = (bytes_text(float(one)) for one in (size[0], size[-1]))

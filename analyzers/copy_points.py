@@ -37,7 +37,7 @@ from cctrace.trace.schema import COPY_KINDS, MEMORY_KINDS
 
 STEADY_STEPS, EVERYWHERE = range(2)
 SCOPES: Final = ("steady", "all")
-MAX_POINTS: Final = 2000
+MAX_POINTS: Final = 600
 """Points of one layer, direction, host memory and way of waiting."""
 SLOWEST: Final = 48
 """Slowest copies that always are points of their own."""

@@ -44,10 +44,18 @@ _H2D, _D2H = COPY_KINDS.index("h2d"), COPY_KINDS.index("d2h")
 
 @dataclass(frozen=True)
 class CopyThread:
-    """A host thread that copies."""
+    """A host thread that copies.
+
+    Attributes:
+        pid: process.
+        tid: thread.
+        role: its role; "thread" if that is not known.
+        name: role and number, for people.
+    """
 
     pid: int
     tid: int
+    role: str
     name: str
 
 
@@ -209,10 +217,11 @@ def _threads(copies: Copies, trace: Trace) -> tuple[CopyThread, ...]:
     busiest = [found[index] for index in np.argsort(-counts, kind="stable")[:MAX_THREADS].tolist()]
     roles = {(lane.pid, lane.tid): lane.role for lane in trace.lanes if lane.kind == "thread"}
     several = len({pid for pid, _ in busiest}) > 1
-    return tuple(
-        CopyThread(pid, tid, f"{roles.get((pid, tid)) or 'thread'} {tid}" + (f" of {pid}" if several else ""))
-        for pid, tid in busiest
-    )
+    threads = []
+    for pid, tid in busiest:
+        role = roles.get((pid, tid)) or "thread"
+        threads.append(CopyThread(pid, tid, role, f"{role} {tid}" + (f" of {pid}" if several else "")))
+    return tuple(threads)
 
 
 def _thread_numbers(copies: Copies, threads: tuple[CopyThread, ...]) -> IntArray:

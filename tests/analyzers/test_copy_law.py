@@ -81,7 +81,7 @@ def test_the_published_copies_of_a_b200_follow_no_single_law() -> None:
 @pytest.mark.parametrize(
     ("us_of", "each", "reason"),
     [
-        ({}, 0, "no copy did not wait"),
+        ({}, 0, "all of them waited"),
         (by_law(4, 10), MIN_COPIES - 1, f"no size with at least {MIN_COPIES} copies"),
         ({64: 4.0, 1 << 20: 100.0}, 40, "only 2 sizes"),
         (by_law(4, 10, (64, 128, 256, 512)), 40, "span less than a factor of 10"),

@@ -266,7 +266,12 @@ def written(path: Path, tp: Tp, cc_mode: str = "off", *, pid: int | None = None,
     if pid is not None:
         table = table.filter(pc.equal(table["pid"], pid))
     metadata = Metadata(
-        recording=Recording(command=("python", "serve.py", "--tp", str(tp.ranks)), host="node7"),
+        recording=Recording(
+            command=("python", "serve.py", "--tp", str(tp.ranks)),
+            host="node7",
+            start_ns=START_NS,
+            stop_ns=START_NS + 10**10,
+        ),
         acceptance=Acceptance(
             hardware=Hardware(gpu_model="NVIDIA B200", gpus=tp.ranks),
             security=Security(cc_mode=cc_mode, nvlink_encryption="on" if cc_mode == "on" else "off"),
