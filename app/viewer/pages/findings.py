@@ -332,7 +332,7 @@ def _reasons(one: Finding) -> Component:
         rows.append(html.P(f"Saving by {saving.kind}: {saving.basis}."))
     if one.known_from:
         rows.append(html.P(f"Known from: {'; '.join(one.known_from)}."))
-    if one.share_of_run:
+    if one.share_of_run and saving.high_us is not None:
         rows.append(
             html.P(f"At most {percent(one.share_of_run)} of the time of all steady steps of this recording.")
         )
