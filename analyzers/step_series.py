@@ -51,7 +51,7 @@ METRICS: Final = (
     Metric("stall", "Stall", "µs", "time in a step that the submitting thread waits for the GPU"),
     Metric(
         "calls",
-        "Time in driver calls",
+        "In driver calls",
         "µs",
         "time in a step that the submitting thread spends in driver calls, waiting included",
     ),

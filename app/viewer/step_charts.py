@@ -138,7 +138,13 @@ def over_time(arms: Sequence[ArmSteps], choice: Choice) -> tuple[go.Figure, list
         hoverdistance=NEAR,
         **axes,
     )
-    return shown, list(dict.fromkeys(note for panel in panels for note in _notes(panel, choice)))
+    notes = [note for panel in panels for note in _notes(panel, choice, most)]
+    return shown, list(dict.fromkeys([*notes, *_unknown(arms)]))
+
+
+def _unknown(arms: Sequence[ArmSteps]) -> list[str]:
+    reasons = [(one.prefix, one.process.gpu_unknown_because) for one in arms]
+    return [f"{prefix}GPU busy: cannot tell, because {reason}." for prefix, reason in reasons if reason]
 
 
 def _panel(metric: Metric, number: int, arms: Sequence[ArmSteps], choice: Choice) -> Panel:
@@ -260,8 +266,10 @@ def _markers(panel: Panel, points: Points, rows: IntArray, name: str, marker: di
         name=name,
         marker=marker,
         customdata=np.array([f"{steps.arm} {row}" for row in rows.tolist()], dtype=object),
-        hovertext=[step_text(steps, int(row), metric, float(points.y[row])) for row in rows],
+        hovertext=_hover_texts(points, rows, metric),
         hoverinfo="text",
+        # Those beyond the range lie on its border.
+        cliponaxis=False,
         showlegend=panel.axis == "y" and len(rows) > 0,
     )
 
@@ -280,19 +288,31 @@ def _level(panel: Panel, points: Points, name: str) -> go.Scatter:
     )
 
 
-def step_text(steps: ArmSteps, step: int, metric: Metric, value: float) -> str:
-    """What a chart says about a step."""
-    process = steps.process
-    name = plain(process.classes[int(process.class_of[step])].name)
-    reason = int(process.exclusion[step])
-    why = "" if reason == STEADY else f"<br>left out: {EXCLUSIONS[reason]}"
-    return f"{steps.prefix}step {step}<br>{metric.title} {value_text(metric, value)}<br>{name}{why}"
+def _hover_texts(points: Points, rows: IntArray, metric: Metric) -> list[str]:
+    """What the chart says about each of some steps."""
+    process = points.steps.process
+    names = [plain(one.name) for one in process.classes]
+    reasons = ["" if code == STEADY else f"<br>left out: {word}" for code, word in enumerate(EXCLUSIONS)]
+    return [
+        f"{points.steps.prefix}step {step}<br>{metric.title} {value_text(metric, value)}<br>"
+        f"{names[number]}{reasons[reason]}"
+        for step, value, number, reason in zip(
+            rows.tolist(),
+            points.y[rows].tolist(),
+            process.class_of[rows].tolist(),
+            process.exclusion[rows].tolist(),
+            strict=True,
+        )
+    ]
 
 
-def _notes(panel: Panel, choice: Choice) -> list[str]:
+def _notes(panel: Panel, choice: Choice, most: int) -> list[str]:
     notes = []
     for points in panel.arms:
         process, prefix = points.steps.process, points.steps.prefix
+        if len(points.steady) > most:
+            steps = plural(len(points.steady), "step")
+            notes.append(f"{prefix}of {steps} in view the lowest and highest of each stretch are drawn.")
         if panel.metric.key == "gpu" and process.gpu_caveat is not None:
             notes.append(f"{prefix}GPU busy: {process.gpu_caveat}.")
         zero = int((points.y[choice.group.mask(points.steps)] <= 0).sum())

@@ -189,7 +189,10 @@ def quantile_table(facets: Sequence[Facet], arms: Sequence[ArmSteps], choice: Ch
             [title, *line] for title, line in zip([facet.title, *[""] * len(lines)], lines, strict=False)
         ]
     head = ["class", "arm", "steady steps", "median", "p10", "p90", "p99", "largest"]
-    return table(head, rows, numbers_from=2, label=f"{choice.metric.title} of steady steps by class")
+    if len(arms) == 1:
+        head, rows = [head[0], *head[2:]], [[row[0], *row[2:]] for row in rows]
+    name = f"{choice.metric.title} of steady steps by class"
+    return table(head, rows, numbers_from=len(arms), label=name)
 
 
 def _cells(found: Quantiles | None, choice: Choice) -> list[str]:

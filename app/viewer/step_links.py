@@ -10,7 +10,7 @@ from dash import dcc
 from dash.development.base_component import Component
 
 from cctrace.analyzers.columns import IntArray
-from cctrace.analyzers.sentences import count_text, seconds_text, time_text
+from cctrace.analyzers.sentences import seconds_text, time_text
 from cctrace.analyzers.steady import EXCLUSIONS, HICCUP, STEADY
 from cctrace.analyzers.step_series import METRICS
 from cctrace.app.viewer.address import Address
@@ -32,7 +32,7 @@ def timeline_address(state: Address, steps: ArmSteps, step: int) -> Address:
 
 def slowest(arms: Sequence[ArmSteps], choice: Choice, state: Address) -> Component:
     """The longest of the chosen steps of each arm: steady ones and hiccups."""
-    columns = ["step", "class", "left out because", "begins at", *(one.title for one in METRICS)]
+    columns = ["step", "class", "left out", "begins at", *(one.title for one in METRICS)]
     rows: list[list[str | Component]] = []
     for one in arms:
         process = one.process
@@ -41,7 +41,7 @@ def slowest(arms: Sequence[ArmSteps], choice: Choice, state: Address) -> Compone
         for step in _longest(one, choice):
             number = int(process.class_of[step])
             period = float(process.period_ns[step]) / 1e3
-            against = f" ({count_text(period / medians[number])} × median)" if medians[number] else ""
+            against = f" ({period / medians[number]:.2f} × median)" if medians[number] else ""
             values = [
                 value_text(metric, float(column[step]))
                 for metric, column in zip(METRICS, columns_of, strict=True)

@@ -155,6 +155,7 @@ def _open_form(arms: Sequence[ArmSteps]) -> Component:
         data=[{"value": one.arm, "label": one.arm} for one in arms],
         value=arms[0].arm,
         size="sm",
+        display="none" if len(arms) == 1 else None,
         **attributes(aria_label="Arm of the step"),
     )
     number = dmc.NumberInput(
