@@ -29,6 +29,7 @@ from cctrace.analyzers.report.headline import BEGIN_US, CAUSE_NAMES
 from cctrace.analyzers.sentences import bytes_text, count_text, percent, plural, time_text
 from cctrace.app.terminal import safe
 from cctrace.app.viewer.address import Address
+from cctrace.app.viewer.choices import choice_row, choice_rows
 from cctrace.app.viewer.elements import attributes
 from cctrace.app.viewer.view import ON, ONE, View
 
@@ -164,40 +165,18 @@ def _sorted(findings: list[Finding], sort: str) -> list[Finding]:
 
 
 def _choices(looked: Looked, state: Address) -> Component:
-    """Links that filter and sort: they work in a new tab, and with the keyboard."""
+    """What filters and sorts the findings."""
     counts = Counter(map(_cause_of, looked.findings))
-    causes = [cause for cause in (*CAUSES, NO_CAUSE) if counts[cause]]
-    chosen = state.get("cause") if state.get("cause") in causes else ALL
-    words = {**{cause: f"{cause} {counts[cause]}" for cause in causes}, NO_CAUSE: f"other {counts[NO_CAUSE]}"}
-    by_cause = [
-        _choice(f"all {len(looked.findings)}", state.with_(cause=None), current=chosen == ALL),
-        *(
-            _choice(words[cause], state.with_(cause=cause), current=cause == chosen, cause=cause)
-            for cause in causes
-        ),
-    ]
-    sort = _sort_of(state)
-    sorts = [
-        _choice(text, state.with_(sort=None if key == BY_RUN else key), current=key == sort)
-        for key, text in _SORTS.items()
-    ]
-    return html.Div(
+    names = {**{cause: cause for cause in CAUSES}, NO_CAUSE: "other"}
+    causes = [(cause, f"{name} {counts[cause]}") for cause, name in names.items() if counts[cause]]
+    every = [(ALL, f"all {len(looked.findings)}"), *causes]
+    chosen = state.choice("cause", tuple(cause for cause, _ in every))
+    return choice_rows(
         [
-            html.Div([html.Span("Cause", className="faint"), *by_cause], className="choices"),
-            html.Div([html.Span("Largest saving first, by", className="faint"), *sorts], className="choices"),
-        ],
-        className="choice-rows",
+            choice_row("Cause", "cause", every, chosen, state),
+            choice_row("Largest saving first, by", "sort", list(_SORTS.items()), _sort_of(state), state),
+        ]
     )
-
-
-def _choice(text: str, to: Address, *, current: bool, cause: str = "") -> Component:
-    mark = (
-        [html.Span(className="swatch", style={"background": f"var(--cause-{cause})"})]
-        if cause in CAUSES
-        else []
-    )
-    inside = html.Span([*mark, text], **attributes(aria_current="true" if current else "false"))
-    return dcc.Link(inside, href=str(to), className="choice current" if current else "choice")
 
 
 def _nothing(looked: Looked) -> Component:
