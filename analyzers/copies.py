@@ -8,6 +8,7 @@ import numpy as np
 
 from cctrace.analyzers.calls import Calls
 from cctrace.analyzers.columns import IntArray
+from cctrace.analyzers.quantile import MEDIAN, quantile
 from cctrace.analyzers.results import Result, microseconds, value
 from cctrace.analyzers.scope import Scope
 from cctrace.trace.schema import COPY_KINDS, MEMORY_KINDS
@@ -60,6 +61,6 @@ def _bucket(scope: Scope, calls: Calls, key: IntArray, waited: int) -> CopyBucke
         below_bytes=1 << exponent,
         per_step=scope.per_step(len(calls)),
         bytes_per_step=scope.per_step(float(np.maximum(calls.bytes, 0).sum())),
-        median_us=microseconds(float(np.median(calls.duration_ns))),
+        median_us=microseconds(quantile(calls.duration_ns, MEDIAN)),
         waited=waited,
     )

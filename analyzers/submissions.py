@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from cctrace.analyzers.categories import CATEGORIES, ORDER, QUERY, WAIT, WORK, group_of
 from cctrace.analyzers.columns import BoolArray, IntArray
+from cctrace.analyzers.quantile import MEDIAN, quantile
 from cctrace.analyzers.results import Result, microseconds, value
 from cctrace.analyzers.scope import Scope
 from cctrace.analyzers.waiting import not_slow
@@ -83,4 +82,4 @@ def own_cost_ns(duration_ns: IntArray, waited: BoolArray) -> float | None:
     """Median time of the calls of one category that did not wait, None if fewer than MIN_OWN_COST_CALLS."""
     own = duration_ns[~waited]
     own = own[not_slow(own)]
-    return float(np.median(own)) if len(own) >= MIN_OWN_COST_CALLS else None
+    return quantile(own, MEDIAN) if len(own) >= MIN_OWN_COST_CALLS else None

@@ -13,6 +13,7 @@ import numpy as np
 
 from cctrace.analyzers.calls import Calls
 from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray
+from cctrace.analyzers.quantile import MEDIAN, quantile
 from cctrace.trace.schema import WORK_OPERATIONS
 
 COPY_OVER_LAUNCH: Final = 2.0
@@ -27,6 +28,7 @@ DEFAULT_LAUNCH_NS: Final = 6_000
 """Own cost of a launch where a trace holds none: between 3.45 µs (CC off) and 15.7 µs (CC on), near the
 first."""
 
+FASTEST: Final = 0.1
 SLOW_FACTOR: Final = 4.0
 SLOW_SLACK_NS: Final = 20_000
 """A launch that takes longer than SLOW_FACTOR times the fastest tenth of its category, plus this, waited for
@@ -40,12 +42,15 @@ def waited_in_effect(calls: Calls) -> BoolArray:
         calls: calls of one process.
     """
     forms = calls.forms
-    launches = calls.duration_ns[calls.each(forms.submits(*WORK_OPERATIONS) & ~forms.is_copy)]
-    launch_ns = float(np.median(launches)) if len(launches) else float(DEFAULT_LAUNCH_NS)
-    copies = np.flatnonzero(calls.is_copy)
+    kinds = (forms.submits(*WORK_OPERATIONS) & ~forms.is_copy, forms.is_copy, forms.is_blocking_wait)
+    launch, copy, wait = range(1, len(kinds) + 1)
+    kind = calls.each(np.select(kinds, (launch, copy, wait), 0).astype(np.int8))
+    launches = calls.duration_ns[kind == launch]
+    launch_ns = quantile(launches, MEDIAN) if len(launches) else float(DEFAULT_LAUNCH_NS)
+    copies = np.flatnonzero(kind == copy)
     form = calls.form[copies]
     slow = forms.blocking[form] | (calls.duration_ns[copies] > copy_limit_ns(forms.bytes, launch_ns)[form])
-    waited = calls.is_blocking_wait
+    waited: BoolArray = kind == wait
     waited[copies[slow]] = True
     return waited
 
@@ -60,6 +65,6 @@ def not_slow(duration_ns: IntArray) -> BoolArray:
     """Calls of one category that say something on its own cost: all but those far above its fastest tenth."""
     if not len(duration_ns):
         return np.zeros(0, np.bool_)
-    fastest = float(np.percentile(duration_ns, 10))
+    fastest = quantile(duration_ns, FASTEST)
     mask: BoolArray = duration_ns <= SLOW_FACTOR * fastest + SLOW_SLACK_NS
     return mask
