@@ -21,7 +21,7 @@ TIMES: Final = ("start_ns", "duration_ns")
 """Columns that no form holds."""
 BLOCK: Final = 1 << 16
 """Rows that are looked up or counted together: numpy widens their numbers to 64 bits, which fit the cache."""
-_MAX_KEY: Final = 1 << 62
+_MAX_SHORT_KEY, _MAX_KEY = np.iinfo(np.int32).max, 1 << 62
 _FEW: Final = 1 << 12
 """Integers from a range of so many are codes as they are; looking for different ones takes longer."""
 
@@ -116,12 +116,14 @@ def numbered(columns: Sequence[pa.Array]) -> tuple[IntArray, IntArray]:
         (numbers, examples): equal rows have equal numbers, from 0 on; `examples[n]` is a row with number n.
         Both int32.
     """
-    key: IntArray = np.zeros(len(columns[0]) if columns else 0, np.int64)
+    key: IntArray = np.zeros(len(columns[0]) if columns else 0, np.int32)
     room = 1
     for column in columns:
         codes, kinds = _codes(column)
-        if not len(codes):
+        if kinds == 1:
             continue
+        if room > _MAX_SHORT_KEY // kinds and key.dtype == np.int32:
+            key = key.astype(np.int64)
         if room > _MAX_KEY // kinds:
             # Numbers of what was seen so far take less room.
             encoded = pa.array(key).dictionary_encode()
@@ -137,22 +139,31 @@ def numbered(columns: Sequence[pa.Array]) -> tuple[IntArray, IntArray]:
 
 
 def _codes(column: pa.Array) -> tuple[IntArray, int]:
-    """(a code per row from 0 on, how many codes there may be): equal codes are equal values, or nulls."""
+    """(a code per row from 0 on, how many codes there may be): equal codes are equal values, or nulls.
+
+    A column whose rows are all the same has one code, and no array of it.
+    """
+    same: tuple[IntArray, int] = np.zeros(0, np.int32), 1
     if column.null_count == len(column):
-        return np.zeros(0, np.int32), 1
+        return same
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
     if pa.types.is_integer(column.type):
         bounds = pc.min_max(column)
         low, high = bounds["min"].as_py(), bounds["max"].as_py()
+        if low == high and not column.null_count:
+            return same
         if high - low < _FEW and high < np.iinfo(column.type.to_pandas_dtype()).max:
             filled = column.fill_null(high + 1).to_numpy()
-            return np.subtract(filled, low, dtype=np.int64), high - low + 2
+            wide = np.promote_types(filled.dtype, np.int32)
+            return np.subtract(filled, low, dtype=wide).astype(np.int32, copy=False), high - low + 2
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     indices, kinds = column.indices, len(column.dictionary)
     if indices.null_count:
         indices, kinds = indices.fill_null(kinds), kinds + 1
+    elif kinds == 1:
+        return same
     codes: IntArray = indices.to_numpy()
     return codes, kinds
 

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from cctrace.analyzers.ahead import ahead
 from cctrace.analyzers.calls import CALL_FORM_COLUMNS, HOST_KINDS, Calls, calls_of
 from cctrace.analyzers.forms import TIMES, Packed, packed
 from cctrace.analyzers.gpu import GPU_FORM_COLUMNS, GPU_KINDS, GpuRows, gpu_rows_of
@@ -89,7 +90,7 @@ def load(trace: Trace) -> Recording:
 
 
 def _packed(trace: Trace, names: Sequence[str], kinds: Sequence[str]) -> Packed:
-    return packed(trace.batches((*names, *TIMES), kinds=kinds), names, trace.num_rows)
+    return packed(ahead(trace.batches((*names, *TIMES), kinds=kinds)), names, trace.num_rows)
 
 
 def _rows_of(calls: Calls, pid: int) -> slice:
