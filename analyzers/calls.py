@@ -141,6 +141,8 @@ class Calls:
     def pick(self, rows: BoolArray | IntArray | slice) -> Calls:
         """The calls that a mask, a list of positions or a slice selects, in the same order."""
         if isinstance(rows, slice):
+            if rows.indices(len(self)) == (0, len(self), 1):
+                return self
             return Calls(self.start_ns[rows], self.duration_ns[rows], self.form[rows], self.forms)
         if rows.dtype == np.bool_:
             return self if rows.all() else self.pick(np.flatnonzero(rows))

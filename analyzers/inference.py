@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from cctrace.analyzers.calls import OPERATION_WORDS, SUBMIT, Calls
+from cctrace.analyzers.calls import OPERATION_WORDS, SUBMIT, CallForms, Calls
 from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray
 from cctrace.trace.schema import COPY_KINDS
 
@@ -56,6 +56,8 @@ MAX_SCORED: Final = 16
 MAX_MATRIX: Final = 30_000_000
 """Cells of the (stretch × different call) count matrix; beyond it only the last stretches are compared."""
 _BYTES_BUCKETS: Final = 64
+_WIDER: Final = 4
+"""So many times more calls are looked at, if too few of the last ones are submissions or waits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,14 +152,25 @@ def find_anchor(thread: Calls, boundary_ns: IntArray) -> Anchor | NoAnchor:
 
 def _sequence(thread: Calls, wanted: int) -> _Sequence:
     """The last submissions and blocking waits of a thread."""
-    rows = np.flatnonzero((thread.kind == SUBMIT) | thread.is_blocking_wait)[-wanted:]
+    rows = _last_rows(thread, (thread.forms.kind == SUBMIT) | thread.forms.is_blocking_wait, wanted)
     calls = thread.pick(rows)
     levels = tuple(_keys(calls, level, values) for level, values in enumerate(_raw_keys(calls)))
     return _Sequence(rows, calls.start_ns, levels)
 
 
-def _raw_keys(calls: Calls) -> tuple[IntArray, ...]:
-    """One number per call and level of detail; equal numbers are equal calls, in all of a trace."""
+def _last_rows(thread: Calls, of_forms: BoolArray, wanted: int) -> IntArray:
+    """Positions of the last calls whose form is chosen, as many as wanted if there are so many."""
+    looked_at = wanted
+    while True:
+        begin = max(len(thread) - looked_at, 0)
+        rows = np.flatnonzero(of_forms[thread.form[begin:]]) + begin
+        if len(rows) >= wanted or not begin:
+            return rows[-wanted:]
+        looked_at *= _WIDER
+
+
+def _raw_keys(calls: Calls | CallForms) -> tuple[IntArray, ...]:
+    """One number per call, or form, and level of detail; equal numbers are equal calls, in all of a trace."""
     directions = len(COPY_KINDS) + 1
     operation = np.maximum(calls.operation.astype(np.int64), 0) * directions + calls.copy_kind + 1
     stream = np.minimum(calls.stream + 1, 0xFFF)
@@ -319,10 +332,11 @@ def _anchor(thread: Calls, sequence: _Sequence, candidate: _Candidate) -> Anchor
 def _occurrences_ns(thread: Calls, sequence: _Sequence, candidate: _Candidate) -> IntArray:
     """Begin of every call of the whole thread that equals the candidate."""
     example = int(sequence.rows[_positions(sequence, candidate)[0]])
-    same = (thread.operation == thread.operation[example]) & (thread.kind == thread.kind[example])
-    rows = np.flatnonzero(same)
-    key = _raw_keys(thread.pick(rows))[candidate.level]
-    begin: IntArray = thread.start_ns[rows[key == key[np.searchsorted(rows, example)]]]
+    forms, form = thread.forms, thread.form[example]
+    of_forms = np.ones(len(forms), np.bool_)
+    for one in (forms.operation, forms.kind, _raw_keys(forms)[candidate.level]):
+        of_forms &= one == one[form]
+    begin: IntArray = thread.start_ns[np.flatnonzero(thread.each(of_forms))]
     return begin
 
 

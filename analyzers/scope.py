@@ -99,7 +99,7 @@ def scope_of_steps(calls: Calls, steps: Steps, chosen: IntArray) -> Scope:
         calls=picked,
         category=category_of(picked),
         waited=waited_in_effect(picked),
-        on_step_thread=picked.tid == steps.submitting_tid,
+        on_step_thread=picked.each(picked.forms.tid == steps.submitting_tid),
         step=step,
         start_ns=start_ns,
         end_ns=end_ns,

@@ -45,7 +45,8 @@ class Stalls(Result):
 def stalls_of(scope: Scope) -> Stalls:
     """The calls of a scope that waited for the GPU."""
     waited = np.flatnonzero(scope.waited)
-    in_effect = scope.calls.is_copy[waited] & ~scope.calls.blocking[waited]
+    forms = scope.calls.forms
+    in_effect = (forms.is_copy & ~forms.blocking)[scope.calls.form[waited]]
     on_step_thread = scope.on_step_thread[waited]
     kind = (scope.category[waited] * 2 + in_effect) * 2 + on_step_thread
     lines = [_line(scope, waited[kind == number], int(number)) for number in np.unique(kind)]

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from cctrace.analyzers.calls import COPY_KIND, OPERATION, Calls
+from cctrace.analyzers.forms import BLOCK
 from cctrace.analyzers.results import Result, microseconds, value
 from cctrace.analyzers.steps import NoSteps, Steps
+from cctrace.trace.schema import SUBMISSION_OPERATIONS
 
 MIN_SERVING_STEPS = 5
 """A class with fewer steps does not say that serving has begun: warm-up requests run a step or two."""
@@ -37,8 +39,7 @@ def start_up_of(calls: Calls, steps: Steps | NoSteps, image_start_ns: int | None
         steps: its steps; without steps everything it did counts as start-up.
         image_start_ns: when the process image was loaded or forked, CLOCK_MONOTONIC; None if not known.
     """
-    submissions = calls.start_ns[calls.is_submission]
-    first_submission = int(submissions.min()) if len(submissions) else None
+    first_submission = _first_submission_ns(calls)
     first_step = None if isinstance(steps, NoSteps) else first_step_ns(steps)
     before = calls if first_step is None else calls.pick(calls.start_ns < first_step)
     h2d = before.is_copy & (before.copy_kind == COPY_KIND["h2d"])
@@ -54,6 +55,18 @@ def start_up_of(calls: Calls, steps: Steps | NoSteps, image_start_ns: int | None
         other_in_call_s=microseconds(float(inside[~h2d].sum())) / 1e6,
         cannot_tell_because=_why(image_start_ns, first_step),
     )
+
+
+def _first_submission_ns(calls: Calls) -> int | None:
+    """Begin of the first submission; of each thread, whose calls are sorted, only its first one is looked for."""
+    submits, found = calls.forms.submits(*SUBMISSION_OPERATIONS), []
+    for _, _, rows in calls.threads:
+        for begin in range(rows.start, rows.stop, BLOCK):
+            own = np.flatnonzero(submits[calls.form[begin : min(begin + BLOCK, rows.stop)]])
+            if len(own):
+                found.append(int(calls.start_ns[begin + own[0]]))
+                break
+    return min(found, default=None)
 
 
 def first_step_ns(steps: Steps) -> int | None:

@@ -188,7 +188,7 @@ def find_steps(calls: Calls, marks: Marks) -> Steps | NoSteps:
         calls: all host calls of the process.
         marks: step marks of the process; may be empty.
     """
-    pid = int(calls.pid[0]) if len(calls) else int(marks.pid[0]) if len(marks) else 0
+    pid = int(calls.forms.pid[calls.form[0]]) if len(calls) else int(marks.pid[0]) if len(marks) else 0
     if len(marks) >= MIN_MARKS:
         return _from_marks(pid, calls, marks)
     threads = busy_threads(calls, calls.is_work)

@@ -10,6 +10,7 @@ import numpy as np
 
 from cctrace.analyzers.calls import ALLOC, CAPTURE, COPY_KIND, Calls
 from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray
+from cctrace.analyzers.forms import BLOCK
 from cctrace.trace.schema import COPY_KINDS
 
 SAME_STRUCTURE: Final = 0.9
@@ -23,8 +24,6 @@ MAX_CLASSES: Final = 48
 MAX_STREAM: Final = 62
 """Streams told apart; programs that use more are alike in the rest."""
 NO_BATCH: Final = -1
-BLOCK_CALLS: Final = 1 << 20
-"""Calls that are counted together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +83,11 @@ def _stretches(
     """
     for _, _, rows in calls.threads:
         first = np.searchsorted(calls.start_ns[rows], start_ns)
-        yield rows, first, np.maximum(np.searchsorted(calls.start_ns[rows], end_ns), first)
+        # Most steps end where the next one begins.
+        last = np.append(first[1:], 0)
+        apart = np.flatnonzero(end_ns != np.append(start_ns[1:], -1))
+        last[apart] = np.searchsorted(calls.start_ns[rows], end_ns[apart])
+        yield rows, first, np.maximum(last, first)
 
 
 def per_step(step: IntArray, values: IntArray | BoolArray, steps: int) -> IntArray:
@@ -116,6 +119,8 @@ def set_up_steps(calls: Calls, step: IntArray, steps: int) -> tuple[BoolArray, B
 
 def _steps_with(calls: Calls, step: IntArray, steps: int, wanted: BoolArray) -> BoolArray:
     """Which steps hold a call of a wanted form."""
+    if not (wanted & calls.occurs).any():
+        return np.zeros(steps, np.bool_)
     found = step[np.flatnonzero(calls.each(wanted))]
     holds = np.zeros(steps, np.bool_)
     holds[found[found >= 0]] = True
@@ -144,21 +149,26 @@ def _counts(calls: Calls, step: IntArray, steps: int) -> IntArray:
     forms = calls.forms
     operation = (forms.operation.astype(np.int32) + 1) * directions + forms.copy_kind + 1
     key = operation * (MAX_STREAM + 1) + np.minimum(forms.stream + 1, MAX_STREAM)
-    used = (step >= 0) & ~calls.is_operation("query")
-    occurs = np.flatnonzero(np.bincount(calls.form[used], minlength=len(forms)))
-    keys, column = np.unique(key[occurs], return_inverse=True)
-    column_of_form = np.zeros(len(forms), np.int64)
-    column_of_form[occurs] = column.reshape(-1)
-    columns = max(len(keys), 1)
-    counts = np.zeros((steps, columns), np.int64)
-    for begin in range(0, len(calls), BLOCK_CALLS):
-        block = np.flatnonzero(used[begin : begin + BLOCK_CALLS]) + begin
-        if len(block):
-            first, last = int(step[block].min()), int(step[block].max()) + 1
-            cell = (step[block] - first) * np.int64(columns) + column_of_form[calls.form[block]]
-            found = np.bincount(cell, minlength=(last - first) * columns)
-            counts[first:last] += found.reshape(-1, columns)
-    return counts
+    counted = np.flatnonzero(calls.occurs & ~forms.is_operation("query"))
+    keys, column = np.unique(key[counted], return_inverse=True)
+    # Queries get a column that is emptied again: to leave them out before takes longer.
+    queries = len(keys)
+    column_of_form = np.full(len(forms), queries, np.int64)
+    column_of_form[counted] = column.reshape(-1)
+    counts = np.zeros((steps, queries + 1), np.int64)
+    for begin in range(0, len(calls), BLOCK):
+        of_step, form = step[begin : begin + BLOCK], calls.form[begin : begin + BLOCK]
+        inside = of_step >= 0
+        if not inside.all():
+            of_step, form = of_step[inside], form[inside]
+        if len(of_step):
+            first, last = int(of_step.min()), int(of_step.max()) + 1
+            cell = (of_step - first) * np.int64(queries + 1) + column_of_form[form]
+            found = np.bincount(cell, minlength=(last - first) * (queries + 1))
+            counts[first:last] += found.reshape(-1, queries + 1)
+    counts[:, queries] = 0
+    used = counts.any(axis=0)
+    return counts[:, used] if used.any() else counts[:, :1]
 
 
 def _clusters(counts: IntArray) -> tuple[IntArray, list[IntArray]]:
