@@ -58,7 +58,7 @@ def start_up_of(calls: Calls, steps: Steps | NoSteps, image_start_ns: int | None
 
 
 def _first_submission_ns(calls: Calls) -> int | None:
-    """Begin of the first submission; of each thread, whose calls are sorted, only its first one is looked for."""
+    """Begin of the first submission; of each thread, whose calls are sorted, only its first is looked for."""
     submits, found = calls.forms.submits(*SUBMISSION_OPERATIONS), []
     for _, _, rows in calls.threads:
         for begin in range(rows.start, rows.stop, BLOCK):
