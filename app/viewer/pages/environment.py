@@ -50,7 +50,7 @@ def layout(view: View, state: Address) -> Component:
         [
             html.H2("Acceptance table"),
             *_summary(_table_of(view)),
-            _controls(state),
+            _controls(state, several=sum(len(arm.runs) for arm in view.arms) > 1),
             html.Div(_fields(view, state), id="environment-fields"),
             html.H2("Recorder and emulator"),
             html.Div(_recorders(view, state), id="environment-recorders"),
@@ -198,7 +198,7 @@ def _summary(found: AcceptanceTable) -> Iterable[Component]:
         yield html.P([mark(*MARKS[one.severity], one.severity), safe(f" {one.message}{values}")])
 
 
-def _controls(state: Address) -> Component:
+def _controls(state: Address, *, several: bool) -> Component:
     text, only = _asked(state)
     return html.Div(
         [
@@ -214,6 +214,8 @@ def _controls(state: Address) -> Component:
                 id="environment-only",
                 checked=only,
                 label="differences only",
+                # One recording alone differs from nothing.
+                style=None if several else {"display": "none"},
                 size="sm",
             ),
         ],
