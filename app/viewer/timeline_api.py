@@ -45,7 +45,7 @@ from cctrace.analyzers.viewport import (
 )
 from cctrace.app.viewer.jobs import Pending
 from cctrace.app.viewer.timeline_index import Indexed, Indexes
-from cctrace.app.viewer.timeline_request import MAX_NUMBER, BadRequestError, Parameters
+from cctrace.app.viewer.timeline_request import MAX_CLASS, MAX_NUMBER, BadRequestError, Parameters
 from cctrace.app.viewer.view import Run, View
 from cctrace.errors import CctraceError
 
@@ -160,7 +160,7 @@ class _Routes:
                 raise _NoStepError(f"{run.name}: no step holds this time")
             return found
         if "class" in given:
-            name, ordinal = given.text("class"), given.integer("ordinal", 0, MAX_NUMBER, 0)
+            name, ordinal = given.text("class", most=MAX_CLASS), given.integer("ordinal", 0, MAX_NUMBER, 0)
             number = class_named(steps, name)
             for arm in self._view.arms:
                 if number is None:

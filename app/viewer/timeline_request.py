@@ -11,6 +11,8 @@ MAX_TIME_NS: Final = 1 << 53
 MAX_NUMBER: Final = 1 << 53
 MAX_TEXT: Final = 200
 """Characters of a text to search for."""
+MAX_CLASS: Final = 4096
+"""Characters of the name of a step class: programs choose their labels."""
 _SHOWN: Final = 20
 
 
@@ -27,13 +29,13 @@ class Parameters:
     def __contains__(self, name: str) -> bool:
         return name in self._given
 
-    def text(self, name: str, default: str | None = None) -> str:
-        """A text of 1 to MAX_TEXT characters."""
+    def text(self, name: str, default: str | None = None, most: int = MAX_TEXT) -> str:
+        """A text of 1 to `most` characters."""
         value = self._given.get(name, default)
         if not value:
             raise BadRequestError(f"{name} is missing")
-        if len(value) > MAX_TEXT:
-            raise BadRequestError(f"{name} has more than {MAX_TEXT} characters")
+        if len(value) > most:
+            raise BadRequestError(f"{name} has more than {most} characters")
         return value
 
     def choice(self, name: str, allowed: tuple[str, ...], default: str | None = None) -> str:
