@@ -76,7 +76,7 @@ export class Selection {
     const scene = this.timeline.screen.scene();
     const here = this.#line();
     const place = here && { arm: here.arm.name, ...here.mark };
-    const start = here ? here.mark.start - here.arm.origin : scene.view.from;
+    const start = here ? here.mark.start - here.arm.origin : 0;
     const time = Math.min(Math.max(start, scene.view.from), scene.view.to);
     const next = across(scene, place, time, direction);
     if (next) {
