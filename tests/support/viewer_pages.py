@@ -38,7 +38,7 @@ IS_COMPLETE: Final = """quiet => {
   }
   const page = document.querySelector("#page");
   return Boolean(page && page.innerText.trim())
-    && !page.querySelector(".waiting, [data-pending]")
+    && !page.querySelector(".waiting, .timeline:not([data-ready])")
     && !document.querySelector("[data-dash-is-loading='true']")
     && [...page.querySelectorAll(".dash-graph")].every(graph => graph.querySelector(".main-svg"));
 }"""
@@ -100,7 +100,7 @@ class Opened:
     def _watch(self, context: BrowserContext, host: str, problems: list[str]) -> None:
         def on_console(message: ConsoleMessage) -> None:
             if message.type == "error":
-                problems.append(f"console: {message.text}")
+                problems.append(f"console: {message.text} ({message.location['url']})")
 
         def on_request(request: Request) -> None:
             address = urlsplit(request.url)

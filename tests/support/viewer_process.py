@@ -74,9 +74,10 @@ class Viewer:
         return code
 
 
-def command(*arguments: str | Path) -> list[str]:
-    """The words that start `cctrace view` on a free port, without a browser."""
-    return [sys.executable, "-m", "cctrace.cli", "view", *map(str, arguments), "--port", "0", "--no-browser"]
+def command(*arguments: str | Path, port: int = 0) -> list[str]:
+    """The words that start `cctrace view` without a browser, on a free port or this one."""
+    words = [*map(str, arguments), "--port", str(port), "--no-browser"]
+    return [sys.executable, "-m", "cctrace.cli", "view", *words]
 
 
 def workers(number: int) -> list[str]:
