@@ -21,7 +21,6 @@ from cctrace.app.viewer.step_choice import (
     FROM_ZERO,
     LEFT_OUT_HIDDEN,
     LOGARITHMIC,
-    USUAL_METRICS,
     ArmSteps,
     Choice,
     Group,
@@ -63,26 +62,25 @@ def control_values(choice: Choice) -> dict[str, Any]:
     }
 
 
-def address_of(state: Address, values: Mapping[str, Any], usual: str) -> Address:
+def address_of(state: Address, values: Mapping[str, Any], usual: Choice) -> Address:
     """The address that says what the controls show; what is usual is left out.
 
     Args:
         state: the address as it is.
         values: of the controls, by parameter.
-        usual: key of the group that is shown unless the address asks for another.
+        usual: what is shown unless an address asks for something else.
     """
     metrics = [one.key for one in METRICS if one.key in (values["metrics"] or ())]
-    x = values["x"]
-    span = (values["x0"], values["x1"]) if x == (state.get("x") or BY_STEP) else ("", "")
-    return state.with_(
-        metrics=None if set(metrics) == set(USUAL_METRICS) else ",".join(metrics) or None,
-        x=None if x == BY_STEP else x,
-        y=None if values["y"] == FROM_ZERO else values["y"],
-        steps=None if values["steps"] == usual else values["steps"],
-        left_out=None if values["left_out"] else LEFT_OUT_HIDDEN,
-        metric=None if values["metric"] == "period" else values["metric"],
-        **_ends(*span),
-    )
+    # A range of steps is none of seconds.
+    same_axis = values["x"] == state.get("x", usual.x)
+    span = (values["x0"], values["x1"]) if same_axis else ("", "")
+    wanted = {**values, "metrics": metrics, **_ends(*span)}
+    changes = {
+        key: None if wanted[key] == value else wanted[key] for key, value in control_values(usual).items()
+    }
+    changes["metrics"] = ",".join(changes["metrics"] or ()) or None
+    changes["left_out"] = None if values["left_out"] else LEFT_OUT_HIDDEN
+    return state.with_(**changes)
 
 
 def zoomed(
@@ -103,10 +101,10 @@ def zoomed(
     return {**values, "x0": span[0], "x1": span[1]} if known else dict(values)
 
 
-def _ends(first: Any, last: Any) -> dict[str, str | None]:
+def _ends(first: Any, last: Any) -> dict[str, str]:
     """Begin and end of a range with as many digits as a screen has pixels for."""
     if not (isinstance(first, int | float) and isinstance(last, int | float) and first < last):
-        return {"x0": None, "x1": None}
+        return {"x0": "", "x1": ""}
     digits = max(DIGITS - math.floor(math.log10(last - first)), 0)
     return {"x0": f"{round(first, digits):.12g}", "x1": f"{round(last, digits):.12g}"}
 

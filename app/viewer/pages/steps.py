@@ -19,7 +19,7 @@ from cctrace.app.viewer.address import Address
 from cctrace.app.viewer.charts import graph
 from cctrace.app.viewer.elements import attributes, problem
 from cctrace.app.viewer.step_charts import over_time, whole_span
-from cctrace.app.viewer.step_choice import ArmSteps, Choice, Group, arms_of, choice_of, groups_of, usual_group
+from cctrace.app.viewer.step_choice import ArmSteps, Choice, Group, arms_of, choice_of, groups_of
 from cctrace.app.viewer.step_controls import (
     CONTROLS,
     PROCESS,
@@ -260,8 +260,8 @@ def _shown(view: View, state: Address) -> dict[str, Any]:
 
 
 def _changed(view: View, state: Address, controls: dict[str, Any]) -> str:
-    arms, _, _ = _chosen(view, state)
-    return _new(state, address_of(state, controls, usual_group(arms)))
+    arms, groups, _ = _chosen(view, state)
+    return _new(state, address_of(state, controls, choice_of(Address(PATH), arms, groups)))
 
 
 def _new(state: Address, changed: Address) -> str:
