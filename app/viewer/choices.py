@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dash import dcc, html
 from dash.development.base_component import Component
 
+from cctrace.app.terminal import safe
 from cctrace.app.viewer.address import Address
 from cctrace.app.viewer.elements import attributes
 
@@ -42,7 +43,7 @@ def choice_rows(rows: Sequence[Component]) -> Component:
 
 
 def _choice(text: str, to: Address, *, current: bool) -> Component:
-    inside = html.Span(text, **attributes(aria_current="true" if current else "false"))
+    inside = html.Span(safe(text), **attributes(aria_current="true" if current else "false"))
     return dcc.Link(inside, href=str(to), className="choice current" if current else "choice")
 
 
@@ -59,4 +60,4 @@ def notes(of_arms: Iterable[tuple[str, str]]) -> list[Component]:
     for note, names in found.items():
         whose = " and ".join(name for name in names if name)
         lines.append(f"{whose}: {note}" if whose else note[:1].upper() + note[1:])
-    return [html.P(line, className="warning") for line in lines]
+    return [html.P(safe(line), className="warning") for line in lines]

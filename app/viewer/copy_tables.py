@@ -16,6 +16,7 @@ from cctrace.analyzers.copy_points import CopyGroup
 from cctrace.analyzers.copy_rows import RETURNED, WAITING
 from cctrace.analyzers.report.document import Report
 from cctrace.analyzers.sentences import bytes_text, count_text, signed_time, time_text
+from cctrace.app.terminal import safe
 from cctrace.app.viewer.address import Address
 from cctrace.app.viewer.copy_charts import law_text, rate_text
 from cctrace.app.viewer.copy_choice import CALLS, DIRECTIONS, ArmCopies, Choice, memory_name
@@ -298,7 +299,7 @@ def blocking_sites(report: Report, view: View) -> list[Component]:
         if site.category.startswith("copy") and site.cause in _BLOCKING_CAUSES
     ]
     if not rows:
-        return [html.P(_no_sites(report))]
+        return [html.P(safe(_no_sites(report)))]
     columns = ("copy", "cause", "steps", "thread", "in the step", "off", "on", "saved if removed")
     return [
         table(columns, rows, numbers_from=5, label="Copies that block"),
@@ -362,8 +363,8 @@ def notes_of(arms: Iterable[ArmCopies], choice: Choice) -> Iterable[tuple[str, s
             profile = metadata.emulation.profile or "unknown profile"
             yield (
                 one.prefix,
-                f"emulated ({profile}: {charged}): the recorder charged these costs; this is no measurement of "
-                "confidential computing.",
+                f"emulated ({profile}: {charged}): the recorder charged these costs; this is no measurement "
+                "of confidential computing.",
             )
         if points.no_steps_because:
             yield one.prefix, f"cannot tell steady steps, because {_why(points.no_steps_because)}."

@@ -9,6 +9,7 @@ import dash_ag_grid as dag
 from dash import html
 from dash.development.base_component import Component
 
+from cctrace.app.terminal import safe
 from cctrace.app.viewer.elements import attributes
 
 MAX_HEIGHT: Final = 480
@@ -39,7 +40,10 @@ def grid(
         dag.AgGrid(
             id=name,
             columnDefs=[dict(column) for column in columns],
-            rowData=[dict(row) for row in rows],
+            rowData=[
+                {key: safe(cell) if isinstance(cell, str) else cell for key, cell in row.items()}
+                for row in rows
+            ],
             defaultColDef={"sortable": True, "resizable": True, "filter": True, "minWidth": 90},
             columnSize="responsiveSizeToFit",
             dashGridOptions={
@@ -66,7 +70,7 @@ def table(
 
     Args:
         columns: headings.
-        rows: texts or components.
+        rows: texts or components; of texts, control characters are replaced.
         numbers_from: columns from here on hold numbers, aligned right.
         label: what the table holds, for screen readers.
     """
@@ -75,7 +79,10 @@ def table(
         return "number" if index >= numbers_from else ""
 
     head = [html.Th(name, className=kind(index), scope="col") for index, name in enumerate(columns)]
-    body = [html.Tr([html.Td(cell, className=kind(index)) for index, cell in enumerate(row)]) for row in rows]
+    shown = [[safe(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    body = [
+        html.Tr([html.Td(cell, className=kind(index)) for index, cell in enumerate(row)]) for row in shown
+    ]
     # A box that scrolls must be reachable by keyboard.
     return html.Div(
         html.Table([html.Thead(html.Tr(head)), html.Tbody(body)]),

@@ -9,6 +9,7 @@ import dash
 from dash import html
 from dash.development.base_component import Component
 
+from cctrace.app.terminal import safe
 from cctrace.app.viewer.address import Address
 from cctrace.app.viewer.charts import graph
 from cctrace.app.viewer.choices import notes
@@ -46,7 +47,7 @@ def layout(view: View, state: Address) -> Component:
             *_kernels(view, arms),
             html.H2("In detail"),
             html.Div(detail_table(arms, lines), id="collectives-detail"),
-            *(html.P(text, className="faint") for text in _detail_legend(arms, lines)),
+            *(html.P(safe(text), className="faint") for text in _detail_legend(arms, lines)),
         ]
     )
 
@@ -57,7 +58,7 @@ def register(app: dash.Dash, view: View) -> None:
 
 def _nothing(arms: list[ArmCollectives]) -> Component:
     texts = [f"{one.prefix}{one.run.name} shows none: {one.table.none_because}." for one in arms]
-    return html.Div([html.H2("No collectives to show"), *(html.P(text) for text in texts)])
+    return html.Div([html.H2("No collectives to show"), *(html.P(safe(text)) for text in texts)])
 
 
 def _notes(arms: list[ArmCollectives]) -> Iterable[tuple[str, str]]:

@@ -12,6 +12,7 @@ from dash.exceptions import PreventUpdate
 from cctrace.analyzers.copy_law import DRAWS, MAX_MISFIT
 from cctrace.analyzers.copy_points import copy_points
 from cctrace.analyzers.sentences import percent
+from cctrace.app.terminal import safe
 from cctrace.app.viewer.address import Address
 from cctrace.app.viewer.charts import graph
 from cctrace.app.viewer.choices import choice_row, choice_rows, notes
@@ -97,7 +98,7 @@ def _register_sites(app: dash.Dash, view: View) -> None:
         try:
             return blocking_sites(view.report(wait=True), view)
         except CctraceError as error:
-            return [html.P(f"Cannot tell which places block: {error}.")]
+            return [html.P(safe(f"Cannot tell which places block: {error}."))]
 
 
 def _arms(view: View, state: Address) -> list[ArmCopies]:
@@ -122,7 +123,7 @@ def _nothing(arms: list[ArmCopies]) -> Component:
         calls = one.points.calls
         what = f"{calls:,} copies, all of 0 or unknown bytes" if calls else "no copy"
         texts.append(f"{one.prefix}{one.run.name} holds {what}.")
-    return html.Div([html.H2("No copies to show"), *(html.P(text) for text in texts)])
+    return html.Div([html.H2("No copies to show"), *(html.P(safe(text)) for text in texts)])
 
 
 def _controls(options: Options, choice: Choice, state: Address) -> Component:
@@ -198,8 +199,10 @@ def _per_step(arms: list[ArmCopies]) -> list[Component]:
         classes = "; ".join(f"{arm}: {name}" if len(names) > 1 else name for arm, name in names.items())
         parts.append(
             html.P(
-                f"Steady steps of the class that stands for each run ({classes}), all threads; waited: "
-                "copies that kept the host waiting, over all these steps.",
+                safe(
+                    f"Steady steps of the class that stands for each run ({classes}), all threads; waited: "
+                    "copies that kept the host waiting, over all these steps."
+                ),
                 className="faint",
             )
         )
