@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from cctrace.collectors.record.control import CONTROL_MAGIC, CONTROL_NAME, FIELDS, PAGE_BYTES
+from cctrace.collectors.record.control import CONTROL_MAGIC, CONTROL_NAME, FIELDS, PAGE_BYTES, offset_of
 from cctrace.collectors.spool.layout import RECORD, Kind
 
 HERE = Path(__file__).parent
@@ -231,6 +231,13 @@ class Runner:
         content = struct.pack(layout, *(fields.get(name, 0) for name, _ in FIELDS))
         page.write_bytes(content.ljust(PAGE_BYTES, b"\0"))
         return page
+
+    def change_control(self, **values: int) -> None:
+        """Changes fields of the page that running programs look at, one after the other."""
+        with (self.folder / CONTROL_NAME).open("r+b", buffering=0) as page:
+            for name, value in values.items():
+                page.seek(offset_of(name))
+                page.write(struct.pack("<" + dict(FIELDS)[name], value))
 
     def write_script(self, code: str) -> Path:
         """Such code as a file."""

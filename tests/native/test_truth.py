@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import struct
 import time
 from typing import Any
 
@@ -11,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from cctrace.collectors.record.control import CONTROL_MAGIC, CONTROL_NAME, FIELDS, PAGE_BYTES
 from cctrace.collectors.spool import convert
 from cctrace.collectors.spool.layout import COPY_CODES, MEMORY_CODES, Flag, Kind, Operation
 from cctrace.trace import open_trace
@@ -149,20 +147,22 @@ for t in threads: t.join()
 
 
 def test_only_calls_inside_the_window_count(recorder: Any) -> None:
-    begin = time.monotonic_ns() + 700_000_000
-    values = {"magic": CONTROL_MAGIC, "start_at_ns": begin, "stop_at_ns": begin + 300_000_000}
-    layout = "<" + "".join(code for _, code in FIELDS)
-    page = struct.pack(layout, *(values.get(name, 0) for name, _ in FIELDS)).ljust(PAGE_BYTES, b"\0")
-    (recorder.folder / CONTROL_NAME).write_bytes(page)
+    an_hour_ns = 3_600_000_000_000
+    recorder.write_control(start_at_ns=time.monotonic_ns() + an_hour_ns)
     code = (
         CALLS
         + """
-end = time.monotonic() + 1.5
+print("ready", flush=True)
+end = time.monotonic() + 2.0
 while time.monotonic() < end: work(s, 1)
 print(cuda.mock_calls(b"cuGraphLaunch"))
 """
     )
-    recording = recorder.python(code, CCTRACE_EMULATE=ALL_LAUNCH)
+    process = recorder.start_python(code, CCTRACE_EMULATE=ALL_LAUNCH)
+    assert process.stdout.readline() == "ready\n"
+    begin = time.monotonic_ns() + 300_000_000
+    recorder.change_control(stop_at_ns=begin + 300_000_000, start_at_ns=begin)
+    recording = recorder.finish(process)
     count = check(recording.spool, ALL_LAUNCH)["launch"]
     assert 0 < count // 11 < int(recording.out) // 2
 

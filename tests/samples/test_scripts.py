@@ -53,12 +53,30 @@ def test_bench_prints_one_object_and_writes_it_once(tmp_path: Path) -> None:
     assert "exists" in errors
 
 
+def handles(pid: int, number: signal.Signals) -> bool:
+    """Whether a process has a handler for a signal."""
+    status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return bool(int(status["SigCgt"], 16) >> (number - 1) & 1)
+
+
+def cpu_seconds(pid: int) -> float:
+    """The processor time that a process has used, itself and in the kernel."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_bench_that_is_stopped_still_prints_what_it_has(number: signal.Signals) -> None:
     pytest.importorskip("torch")
     load = ["--num-prompts", "100000", "--concurrency", "1", "--input-len", "2", "--output-len", "2"]
     with start(*TINY, *load, "--readback", "worker") as process:
-        time.sleep(8)
+        while not handles(process.pid, signal.SIGTERM):  # it is not before the load begins
+            assert process.poll() is None
+            time.sleep(0.05)
+        began = cpu_seconds(process.pid)
+        while cpu_seconds(process.pid) < began + 2.0:  # time for many requests, however busy the machine is
+            assert process.poll() is None
+            time.sleep(0.05)
         process.send_signal(number)
         output, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + number, errors
