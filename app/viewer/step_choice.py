@@ -18,6 +18,7 @@ from cctrace.analyzers.step_series import (
     main_process,
     step_series,
 )
+from cctrace.app.terminal import safe
 from cctrace.app.viewer.address import Address
 from cctrace.app.viewer.jobs import Pending
 from cctrace.app.viewer.view import OFF, ON, Run, View
@@ -125,7 +126,7 @@ def arms_of(view: View, state: Address, *, wait: bool = False) -> tuple[list[Arm
         else:
             shown = main_process(series, state.integer(f"pid_{arm.name}"))
             if shown is None:
-                reasons.append(f"{run.name}: cannot tell the steps, because {series.no_steps_because}.")
+                reasons.append(f"{safe(run.name)}: cannot tell the steps, because {series.no_steps_because}.")
             else:
                 found.append(ArmSteps(arm.name, run, shown, _with_steps(series)))
     if pending is not None:
@@ -176,7 +177,7 @@ def _classes(arms: Sequence[ArmSteps]) -> list[Group]:
     return [
         Group(
             f"class-{position}",
-            _title(by_arm, pair),
+            safe(_title(by_arm, pair)),
             "class",
             {arm: (number,) for arm, number in pair.items()},
         )

@@ -12,6 +12,7 @@ from dash.development.base_component import Component
 
 from cctrace.analyzers.sentences import plural
 from cctrace.analyzers.step_series import METRICS
+from cctrace.app.terminal import safe
 from cctrace.app.viewer.address import Address
 from cctrace.app.viewer.elements import attributes
 from cctrace.app.viewer.step_choice import (
@@ -40,6 +41,8 @@ CONTROLS: Final = {
 """Parameter of the address → id and property of the control that shows it."""
 PROCESS: Final = "steps-process"
 """Type of the selects of a process, one for each arm with several."""
+CHIP: Final = "blue.9"
+"""Colour of a chosen metric: white on the usual blue is hard to read."""
 DIGITS: Final = 3
 """Of the ends of a range: a thousandth of it is about a pixel."""
 WHOLE: Final = "steps-whole"
@@ -151,7 +154,7 @@ def _segments(name: str, label: str, words: Mapping[str, str], value: str) -> Co
 
 
 def _metrics(arms: Sequence[ArmSteps], choice: Choice) -> Component:
-    chips = [dmc.Chip(one.title, value=one.key, size="sm") for one in known_metrics(arms)]
+    chips = [dmc.Chip(one.title, value=one.key, size="sm", color=CHIP) for one in known_metrics(arms)]
     made: Component = dmc.ChipGroup(
         dmc.Group(chips, gap="xs"),
         id="steps-metrics",
@@ -206,7 +209,7 @@ def _counts(arms: Sequence[ArmSteps], group: Group) -> str:
 
 def _processes(steps: ArmSteps) -> Component:
     data = [
-        {"value": str(one.pid), "label": f"{one.pid} {one.name or ''} ({plural(len(one), 'step')})"}
+        {"value": str(one.pid), "label": f"{one.pid} {safe(one.name or '')} ({plural(len(one), 'step')})"}
         for one in steps.others
     ]
     made: Component = dmc.Select(

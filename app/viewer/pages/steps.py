@@ -15,6 +15,7 @@ from dash.exceptions import PreventUpdate
 from cctrace.analyzers.sentences import plural
 from cctrace.analyzers.steady import EXCLUSIONS, STEADY
 from cctrace.app.summary_view import how_found
+from cctrace.app.terminal import safe
 from cctrace.app.viewer.address import Address
 from cctrace.app.viewer.charts import graph
 from cctrace.app.viewer.elements import attributes, problem
@@ -110,7 +111,7 @@ def _how_found(steps: ArmSteps) -> str:
         word: int(counts[code]) for code, word in enumerate(EXCLUSIONS) if code != STEADY and counts[code]
     }
     found = how_found(process.origin, process.anchor, process.confidence, len(process), excluded)
-    return f"{steps.prefix}{found}"
+    return f"{steps.prefix}{safe(found)}"
 
 
 def _notes(notes: Sequence[str]) -> list[Component]:
