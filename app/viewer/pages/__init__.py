@@ -8,7 +8,6 @@ anew when a parameter changes.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from typing import Final, Protocol, cast
 
 import dash
@@ -36,7 +35,4 @@ class Page(Protocol):
 
 def pages() -> tuple[Page, ...]:
     """The pages, in the order of the navigation."""
-    import pathlib  # TEMPORARY until all pages are there
-
-    found = [name for name in NAMES if pathlib.Path(__file__).with_name(name + ".py").exists()]
-    return tuple(cast("Page", importlib.import_module(f"{__name__}.{name}")) for name in found)
+    return tuple(cast("Page", importlib.import_module(f"{__name__}.{name}")) for name in NAMES)
