@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -460,6 +461,8 @@ def test_texts_of_a_trace_stay_texts_in_pictures_and_panels(
     assert HOSTILE[:20] in page.inner_text(".timeline-detail")
     assert page.locator(".pwned").count() == 0
     assert page.evaluate("window.pwned") is None
+    assert "\u202e" not in page.inner_text(".timeline")
+    assert not any("\u202e" in text for text in drawn.texts)
 
 
 def test_it_says_that_it_waits_and_why_it_cannot(graph_pair: Viewer, open_page: OpenPage) -> None:
@@ -524,6 +527,34 @@ def test_a_recording_without_steps_is_shown_from_its_first_row(
     assert "cannot tell the steps" in page.inner_text(".timeline-note")
     assert page.get_by_role("spinbutton", name="Step").is_disabled()
     assert len(picture(page).texts) > 5
+
+
+def test_another_recording_of_an_arm_can_be_chosen(
+    viewer_of: Callable[..., Viewer], open_page: OpenPage, tmp_path: Path
+) -> None:
+    for readback in ("overlap", "sync"):
+        (tmp_path / "on").mkdir(exist_ok=True)
+        shutil.copy(
+            SAMPLES / f"server-graph-{readback}-emulated.parquet", tmp_path / "on" / f"{readback}.parquet"
+        )
+    page = opened(open_page, viewer_of(tmp_path / "on", OFF), "/timeline?arm=on&step=100")
+    files = page.locator(".timeline-file")
+    page.keyboard.press(".")
+    wait_for(page, step="101")
+    complete(page)
+
+    page.get_by_label("recording of the on arm").first.click()
+    page.get_by_role("option", name="sync.parquet").click()
+    chosen = wait_for(page, run_on="1")
+    page.wait_for_function("() => document.querySelector('.timeline-file').textContent === 'sync.parquet'")
+    other = picture(page).texts
+    page.go_back()
+    wait_for(page, run_on=None)
+    page.wait_for_function("() => document.querySelector('.timeline-file').textContent === 'overlap.parquet'")
+
+    assert chosen["step"] == "101"
+    assert any(text.startswith("CC on · sync.parquet") for text in other)
+    assert files.all_inner_texts()[1] == OFF.name
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -1,9 +1,16 @@
 // Questions to the server. Each one says all it needs; the server remembers nothing of us.
 
+import { harmless } from "./format.mjs";
+
 const RETRY_MS = 150; // while the server still reads the file
 
 /** What the server refused, in a line that can be shown. */
-export class Refused extends Error {}
+export class Refused extends Error {
+  /** @param {string} why */
+  constructor(why) {
+    super(harmless(why));
+  }
+}
 
 /**
  * Asks until there is an answer.
@@ -16,7 +23,7 @@ export async function ask(url, signal, waiting) {
   for (;;) {
     const { status, answer } = await once(url, signal);
     if (status === 202) {
-      waiting?.(String(answer.pending));
+      waiting?.(harmless(String(answer.pending)));
       await pause(RETRY_MS, signal);
     } else if (status === 200) {
       return answer;

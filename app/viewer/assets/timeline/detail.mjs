@@ -1,7 +1,7 @@
 // The panel with all that is known of the selected row.
 
 import { make, part } from "./dom.mjs";
-import { plain, timeText } from "./format.mjs";
+import { harmless, plain, timeText } from "./format.mjs";
 
 export class Detail {
   /** @param {import("./timeline.mjs").Timeline} timeline */
@@ -80,7 +80,7 @@ function columns({ columns: given }) {
       "div",
       { title: meaning },
       make("dt", {}, name),
-      make("dd", {}, plain(value), ...(unit ? [make("span", { class: "faint" }, ` ${unit}`)] : [])),
+      make("dd", {}, harmless(value), ...(unit ? [make("span", { class: "faint" }, ` ${unit}`)] : [])),
     ),
   );
   return make("dl", { class: "timeline-columns" }, ...rows);

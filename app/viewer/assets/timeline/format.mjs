@@ -5,12 +5,21 @@ const MAX_TEXT = 200; // characters of a name: kernel symbols can be thousands l
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 /**
+ * A text with nothing in it that acts instead of being seen.
+ * @param {string} text
+ * @returns {string}
+ */
+export function harmless(text) {
+  return text.replace(UNSEEN, "·");
+}
+
+/**
  * A text of a trace, fit to be shown on one line.
  * @param {string} text
  * @returns {string}
  */
 export function plain(text) {
-  const seen = text.replace(UNSEEN, "·");
+  const seen = harmless(text);
   return seen.length > MAX_TEXT ? `${seen.slice(0, MAX_TEXT - 1)}…` : seen;
 }
 

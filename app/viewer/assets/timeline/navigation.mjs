@@ -1,6 +1,7 @@
 // Which step the arms are aligned at, and the ways to another one: steps, rows, blocking copies, search hits.
 
 import { isAbort, Refused } from "./api.mjs";
+import { harmless } from "./format.mjs";
 import { laneKey } from "./layout.mjs";
 import { nameOf } from "./selection.mjs";
 
@@ -85,7 +86,7 @@ export class Navigation {
     await this.align();
     if (arm.step && arm.step.step !== before) {
       timeline.noteState({ push: true });
-      timeline.speak(`${arm.title}: step ${arm.step.step}, ${arm.step.step_class}`);
+      timeline.speak(`${arm.title}: step ${arm.step.step}, ${harmless(arm.step.step_class)}`);
     }
   }
 
@@ -99,6 +100,7 @@ export class Navigation {
     const { timeline } = this;
     await timeline.attempt(async () => {
       const found = await arm.rowAt(row);
+      timeline.say("", { spoken: false });
       await this.#alignAround(arm, found.start);
       if (timeline.state.hidden.delete(laneKey(arm.name, found.lane))) {
         timeline.lanesChanged();
@@ -140,7 +142,7 @@ export class Navigation {
     await timeline.attempt(async () => {
       const found = await arm.ask("next", { after, ...what });
       if (found.row === null) {
-        timeline.say(`${arm.title}: ${found.why}`);
+        timeline.say(`${arm.title}: ${harmless(found.why)}`);
       } else {
         await this.goToRow(arm, found.row, found.name);
       }

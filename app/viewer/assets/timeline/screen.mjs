@@ -4,7 +4,7 @@ import { part } from "./dom.mjs";
 import { drawTimeline } from "./draw.mjs";
 import { Gutter } from "./gutter.mjs";
 import { arrange } from "./layout.mjs";
-import { showLegend } from "./legend.mjs";
+import { Legend } from "./legend.mjs";
 import { CanvasPainter } from "./painter.mjs";
 import { readTheme } from "./theme.mjs";
 
@@ -21,6 +21,7 @@ export class Screen {
     this.sizer = part(this.root, "lanes");
     this.painter = new CanvasPainter(this.canvas.getContext("2d"));
     this.gutter = new Gutter(timeline);
+    this.legend = new Legend(this.root);
     this.theme = readTheme(this.root);
     this.frame = 0;
     this.width = 0;
@@ -121,7 +122,7 @@ export class Screen {
     drawTimeline(this.painter, scene);
     this.#showStatus();
     layout.blocks.forEach((block) => block.arm.show(scene.view, width, this.#wanted(block)));
-    showLegend(this.root, this.timeline.arms, this.theme);
+    this.legend.show(this.timeline.arms, this.theme);
   }
 
   /** What keeps lanes from being shown; the canvas says it too, in place. */

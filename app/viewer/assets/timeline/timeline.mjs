@@ -212,7 +212,6 @@ export class Timeline {
   /** Does something that the server may refuse; says why. @param {() => Promise<void>} work */
   async attempt(work) {
     try {
-      this.say("", { spoken: false });
       await work();
     } catch (error) {
       if (!isAbort(error)) {
@@ -237,6 +236,9 @@ export class Timeline {
       await Promise.all(arms.map((arm) => arm.opened || arm.open()));
       viewport.whole = state.window === null;
       await this.navigation.align();
+      if (state !== this.state) {
+        return; // another state is asked for meanwhile
+      }
       this.toolbar.showLanes();
       if (state.window) {
         viewport.show(state.window, { glide: false });
@@ -245,14 +247,16 @@ export class Timeline {
       this.searchFor(state.text);
       if (state.row !== null) {
         await this.navigation.goToRow(this.arm(state.arm) ?? arms[0], state.row);
-        state.row = null;
       } else {
         await this.selection.restore(state.selected);
       }
     });
-    this.settled = true;
-    this.noteState();
-    this.root.dataset.ready = "true";
+    if (state === this.state) {
+      state.row = null;
+      this.settled = true;
+      this.noteState();
+      this.root.dataset.ready = "true";
+    }
   }
 
   #moved() {
