@@ -105,12 +105,12 @@ def _of(sample: tuple[Numbers, IntArray], kind: BoolArray) -> tuple[Numbers, Int
 
 def _sampled(tracks: Sequence[Track], wanted: BoolArray) -> tuple[Numbers, IntArray]:
     """(forms, durations) of rows of the wanted forms: all of them, or every n-th."""
-    count = sum(int(track.count_of_forms[wanted].sum()) for track in tracks)
+    count = sum(track.count(wanted) for track in tracks)
     every = max(1, -(-count // SAMPLE))
     forms: list[Numbers] = [np.zeros(0, np.int32)]
     durations: list[IntArray] = [np.zeros(0, np.int64)]
     for track in tracks:
-        if not track.count_of_forms[wanted].any():
+        if not track.count(wanted):
             continue
         for chunk in chunks(len(track), CHUNK_ROWS):
             rows = np.flatnonzero(wanted[track.rows.form[chunk]])[::every] + chunk.start

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray
+from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray, SmallIntArray
 from cctrace.analyzers.viewport.levels import BLOCK_ROWS, FACTOR, Level, children
 from cctrace.analyzers.viewport.tracks import Track
 
@@ -81,12 +81,12 @@ class Gathered:
     dust: Dust
 
 
-def gather(track: Track, column_of_form: IntArray, window: Window, shortest: float, most: int) -> Gathered:
+def gather(track: Track, tone_of_form: SmallIntArray, window: Window, shortest: float, most: int) -> Gathered:
     """The rows of a track that touch a window.
 
     Args:
         track: the track.
-        column_of_form: position of each form's tone in the track's tones.
+        tone_of_form: tone of each form.
         window: the stretch of time.
         shortest: rows that take at least so long, ns, are seen by themselves; if they are more than `most`,
             only the longest of them.
@@ -110,13 +110,13 @@ def gather(track: Track, column_of_form: IntArray, window: Window, shortest: flo
     duration = track.rows.duration(rows)
     shortest = _longest_of(duration, shortest, most)
     seen = duration >= shortest
-    heaps.append(_rows_heap(track, rows[~seen], column_of_form))
+    heaps.append(_rows_heap(track, rows[~seen], tone_of_form))
     return Gathered(rows[seen], duration[seen], _in_columns(heaps, window, len(track.tones)))
 
 
-def dust_of(track: Track, positions: IntArray, column_of_form: IntArray, window: Window) -> Dust:
+def dust_of(track: Track, tone_of_form: SmallIntArray, positions: IntArray, window: Window) -> Dust:
     """Rows of a track summed up in columns."""
-    return _in_columns([_rows_heap(track, positions, column_of_form)], window, len(track.tones))
+    return _in_columns([_rows_heap(track, positions, tone_of_form)], window, len(track.tones))
 
 
 def _longest_of(longest: IntArray, shortest: float, most: int) -> float:
@@ -148,10 +148,11 @@ def _heap(track: Track, number: int, blocks: IntArray) -> _Heap:
     return _Heap(level.first[blocks], level.latest_end[blocks], count, level.busy[blocks])
 
 
-def _rows_heap(track: Track, rows: IntArray, column_of_form: IntArray) -> _Heap:
+def _rows_heap(track: Track, rows: IntArray, tone_of_form: SmallIntArray) -> _Heap:
     duration = track.rows.duration(rows)
     busy = np.zeros((len(rows), len(track.tones)))
-    busy[np.arange(len(rows)), column_of_form[track.rows.form[rows]]] = duration
+    column = np.searchsorted(track.tones, tone_of_form[track.rows.form[rows]])
+    busy[np.arange(len(rows)), column] = duration
     begin = track.rows.start[rows]
     return _Heap(begin, begin + np.maximum(duration, 1), np.ones(len(rows), np.int64), busy)
 

@@ -101,7 +101,7 @@ def build_index(trace: Trace, progress: Progress = lambda _: None) -> Index:
     for number, begin, end in _lanes(rows):
         own_pid = int(pid[rows.form[begin]])
         tracks = tracks_of_lane(rows, begin, end, track, tone)
-        submissions = sum(int(one.count_of_forms[submits].sum()) for one in tracks)
+        submissions = sum(one.count(submits) for one in tracks)
         lanes.append(
             described(number, trace.metadata, tracks, pid=own_pid, rows=end - begin, submissions=submissions)
         )

@@ -98,7 +98,6 @@ class _Part:
     """One track while its answer is made; `whole`: it has so few rows that all are marks."""
 
     track: Track
-    column_of_form: IntArray
     whole: bool
     found: Gathered
 
@@ -114,28 +113,26 @@ def visible(index: Index, lanes: Sequence[Lane], window: Window) -> Answer:
     factor = 1
     while _items(coarse) > MAX_ITEMS:
         factor *= 2
-        coarse = [_coarser(one, window, factor) for one in parts]
-    answers = iter([_answer(index, one, window, factor) for one in coarse])
+        coarse = [_coarser(index, one, window, factor) for one in parts]
+    shown = min(factor, window.columns)
+    answers = iter([_answer(index, one, window, shown) for one in coarse])
     return Answer(
-        window,
-        factor,
-        tuple(LaneAnswer(lane, tuple(next(answers) for _ in lane.tracks)) for lane in lanes),
+        window, shown, tuple(LaneAnswer(lane, tuple(next(answers) for _ in lane.tracks)) for lane in lanes)
     )
 
 
 def _part(index: Index, track: Track, window: Window, few: int) -> _Part:
-    column = np.searchsorted(track.tones, index.forms.tone).clip(0, len(track.tones) - 1)
     begin, end = np.searchsorted(track.rows.start, (window.begin, window.end))
-    if end - begin <= few:
-        return _Part(track, column, True, gather(track, column, window, 0.0, few))
-    return _Part(track, column, False, gather(track, column, window, window.width, MAX_ITEMS))
+    whole = bool(end - begin <= few)
+    shortest, most = (0.0, few) if whole else (window.width, MAX_ITEMS)
+    return _Part(track, whole, gather(track, index.forms.tone, window, shortest, most))
 
 
-def _coarser(part: _Part, window: Window, factor: int) -> _Part:
+def _coarser(index: Index, part: _Part, window: Window, factor: int) -> _Part:
     """The same with columns wider by a factor, and marks that are long enough for those."""
     found = part.found
     short = (found.duration < window.width * factor) & (not part.whole)
-    dust = found.dust + dust_of(part.track, found.positions[short], part.column_of_form, window)
+    dust = found.dust + dust_of(part.track, index.forms.tone, found.positions[short], window)
     left = Gathered(found.positions[~short], found.duration[~short], dust.coarser(factor))
     return replace(part, found=left)
 
@@ -153,7 +150,9 @@ def _occupied(dust: Dust) -> IntArray:
 def _answer(index: Index, part: _Part, window: Window, factor: int) -> TrackAnswer:
     track, rows, dust = part.track, part.found.positions, part.found.dust
     form = track.rows.form[rows].astype(np.int64)
-    pixel = _occupied(dust)
+    column = _occupied(dust)
+    pixel = column * factor
+    width_ns = np.minimum(factor, window.columns - pixel) * window.width
     return TrackAnswer(
         track=track,
         positions=rows,
@@ -164,8 +163,8 @@ def _answer(index: Index, part: _Part, window: Window, factor: int) -> TrackAnsw
         form=form,
         tone=index.forms.tone[form],
         blocked=index.forms.waits.blocked_ns(form, part.found.duration),
-        pixel=pixel * factor,
-        busy=np.clip(dust.busy[:, pixel].sum(axis=0) / (window.width * factor), 0.0, 1.0),
-        count=np.rint(dust.count[pixel]).astype(np.int64),
-        dust_tone=track.tones[np.argmax(dust.busy[:, pixel], axis=0)],
+        pixel=pixel,
+        busy=np.clip(dust.busy[:, column].sum(axis=0) / width_ns, 0.0, 1.0),
+        count=np.rint(dust.count[column]).astype(np.int64),
+        dust_tone=track.tones[np.argmax(dust.busy[:, column], axis=0)],
     )

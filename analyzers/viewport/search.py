@@ -20,7 +20,6 @@ MAX_NAMES: Final = 50
 """Names in an answer: a list that people look through."""
 
 
-
 @dataclass(frozen=True)
 class FoundRow:
     """One row.
@@ -98,7 +97,7 @@ def found_names(index: Index, text: str) -> tuple[int, tuple[FoundName, ...]]:
     count = np.zeros(len(index.forms.tone), np.int64)
     for lane in index.lanes:
         for track in lane.tracks:
-            count += track.count_of_forms
+            count[track.forms] += track.counts
     chosen = np.flatnonzero(_named(index, text) & (count > 0))
     table = pa.table({"name": index.forms.label.take(pa.array(chosen)), "count": count[chosen]})
     names = table.group_by("name").aggregate([("count", "sum")])
@@ -124,7 +123,7 @@ def _next(
     limit = np.inf if forward else -np.inf
     for lane in lanes:
         for track in lane.tracks:
-            if track.count_of_forms[wanted.forms].any():
+            if track.count(wanted.forms):
                 found = (_first_after if forward else _last_before)(track.rows, after, limit, wanted)
                 if found is not None:
                     best, limit = (lane, track, found), float(track.rows.start[found])

@@ -113,7 +113,7 @@ def tones_of(forms: pa.Table) -> SmallIntArray:
     tone[within & (tone == _NUMBER["pcie"])] = _NUMBER["copy"]
     tone[(kind == _KIND["wait"]) & _is(operation, *BLOCKING_WAITS)] = _NUMBER["overlap"]
     tone[(kind == _KIND["range"]) & (tracks_of(forms) == list(TRACKS).index(GPU))] = _NUMBER["gpu-range"]
-    tone[(kind == _KIND["kernel"]) & _named_as_collective(forms)] = _NUMBER["nvlink"]
+    tone[_collective_kernels(forms)] = _NUMBER["nvlink"]
     return tone
 
 
@@ -154,8 +154,11 @@ def _is(operation: IntArray, *names: str) -> BoolArray:
     return mask
 
 
-def _named_as_collective(forms: pa.Table) -> BoolArray:
+def _collective_kernels(forms: pa.Table) -> BoolArray:
+    """Kernels with the name of a collective; other rows can have as many names as there are rows."""
     name, vocabulary = words(forms, "name")
-    found = np.array([*(is_collective(word) for word in vocabulary), False], np.bool_)
-    mask: BoolArray = found[name]
+    kernels = codes(forms, "kind", ("kernel",)) == 0
+    named = np.unique(name[kernels & (name >= 0)])
+    collectives = [number for number in named.tolist() if is_collective(vocabulary[number])]
+    mask: BoolArray = kernels & np.isin(name, collectives)
     return mask

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from cctrace.analyzers.columns import IntArray, SmallIntArray
+from cctrace.analyzers.columns import BoolArray, IntArray, SmallIntArray
 from cctrace.analyzers.viewport.levels import BLOCK_ROWS, Level, chunks, covered, empty_level, levels_above
 from cctrace.analyzers.viewport.reading import LONGEST, Numbers
 
@@ -120,7 +120,8 @@ class Track:
         lines: greatest depth, plus 1.
         tones: the tones that occur, numbers; columns of `busy` in the levels.
         levels: the pyramid, lowest level first.
-        count_of_forms: rows of each form.
+        forms: the forms that occur.
+        counts: rows of each of them.
     """
 
     name: str
@@ -130,10 +131,15 @@ class Track:
     lines: int
     tones: SmallIntArray
     levels: tuple[Level, ...]
-    count_of_forms: IntArray
+    forms: IntArray
+    counts: IntArray
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def count(self, chosen: BoolArray) -> int:
+        """How many of the rows have one of the chosen forms."""
+        return int(self.counts[chosen[self.forms]].sum())
 
     @property
     def busy_ns(self) -> float:
@@ -154,12 +160,13 @@ def track_of(name: str, rows: Intervals, places: Places, tone_of_form: SmallIntA
     count = np.zeros(len(tone_of_form), np.int64)
     for chunk in chunks(len(rows), CHUNK_ROWS):
         count += np.bincount(rows.form[chunk], minlength=len(count))
-    tones = np.unique(tone_of_form[count > 0])
+    forms = np.flatnonzero(count)
+    tones = np.unique(tone_of_form[forms])
     column = np.searchsorted(tones, tone_of_form).clip(0, len(tones) - 1)
     lowest = empty_level(len(rows), len(tones))
     within = _fill(lowest, rows, column)
     depth, lines = _depth(rows, within)
-    return Track(name, rows, places, depth, lines, tones, levels_above(lowest), count)
+    return Track(name, rows, places, depth, lines, tones, levels_above(lowest), forms, count[forms])
 
 
 def _fill(level: Level, rows: Intervals, column: IntArray) -> IntArray:

@@ -85,5 +85,6 @@ class Seen:
 def dust_busy(track: TrackAnswer, window: Window, factor: int) -> npt.NDArray[np.float64]:
     """Busy time of the dust up to the end of each column that was asked for, ns."""
     columns = np.zeros(-(-window.columns // factor))
-    columns[track.pixel // factor] = track.busy * window.width * factor
+    width = np.minimum(factor, window.columns - track.pixel) * window.width
+    columns[track.pixel // factor] = track.busy * width
     return np.cumsum(columns)
