@@ -23,6 +23,7 @@ from cctrace.trace.acceptance import Security
 RunCli = Callable[..., CompletedProcess[str]]
 WriteTrace = Callable[..., Path]
 
+SAMPLES = Path(__file__).parents[2] / "sample_traces"
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 LOAD = Load(execution="piecewise", readback="overlap", steps=40, gpu_rows="stamps")
 ON = Metadata(
@@ -233,6 +234,13 @@ def test_no_sign_is_lost_where_the_locale_lacks_letters(
     assert re.search(r"\d us\b", done.stdout)
     if command == "diff":
         assert re.search(r"residual +\| +-[\d.]+ us \| +-[\d.]+ %", done.stdout)
+
+
+def test_info_is_shown_where_the_locale_lacks_letters(run_process: RunCli) -> None:
+    done = run_process("info", SAMPLES / "launch-181-emulated.parquet", **POSIX)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "2 x NVIDIA H200" in done.stdout
 
 
 def test_json_is_the_same_in_every_locale(pair: tuple[Path, Path], run_process: RunCli) -> None:
