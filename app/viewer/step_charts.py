@@ -139,6 +139,8 @@ def over_time(arms: Sequence[ArmSteps], choice: Choice) -> tuple[go.Figure, list
         **axes,
     )
     notes = [note for panel in panels for note in _notes(panel, choice, most)]
+    if not any(len(points.steady) or len(points.left_out) for panel in panels for points in panel.arms):
+        notes.insert(0, "None of the chosen steps lies in this range.")
     return shown, list(dict.fromkeys([*notes, *_unknown(arms)]))
 
 

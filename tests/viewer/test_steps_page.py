@@ -353,6 +353,11 @@ def test_a_recording_without_steps_says_why(tmp_path: Path, laid_out: Callable[.
     assert "Steps over time" in words(beside)
 
 
+def test_a_range_without_steps_is_no_empty_chart_without_a_word(laid_out: Callable[..., Any]) -> None:
+    assert "None of the chosen steps lies in this range." in words(laid_out([ON], [OFF], "?x0=1e6&x1=2e6"))
+    assert "None of the chosen steps" not in words(laid_out([ON], [OFF], "?x0=1&x1=20"))
+
+
 def test_other_processes_and_runs_can_be_chosen(tmp_path: Path, laid_out: Callable[..., Any]) -> None:
     import pyarrow as pa  # noqa: PLC0415 - only here
 
