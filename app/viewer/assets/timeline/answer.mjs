@@ -10,7 +10,13 @@
  * @property {number[]} tone
  * @property {number[]} blocked ns of the duration that is waiting
  *
- * @typedef {{pixel: number[], busy: number[], count: number[], tone: number[]}} Dust rows too short to be drawn
+ * @typedef {object} Dust rows too short to be drawn, summed in columns
+ * @property {number[]} pixel
+ * @property {number[]} busy
+ * @property {number[]} count
+ * @property {number[]} tone
+ * @property {number[]} depth the row of the track that the column is drawn in
+ *
  * @typedef {{lane: number, track: string, marks: Marks, dust: Dust}} Track
  * @typedef {{lane: number, track: string, index: number, marks: Marks}} Place where a row is among the marks
  *
@@ -45,7 +51,8 @@ export class Answer {
     this.tracks = new Map();
     for (const lane of json.lanes) {
       for (const track of lane.tracks) {
-        this.tracks.set(trackKey(lane.lane, track.track), { lane: lane.lane, ...track });
+        const dust = { ...track.dust, depth: this.#freeRows(track) };
+        this.tracks.set(trackKey(lane.lane, track.track), { ...track, lane: lane.lane, dust });
       }
     }
     this.places = placesOf(this.tracks);
@@ -54,6 +61,21 @@ export class Answer {
   /** Nanoseconds of one pixel. */
   get scale() {
     return (this.to - this.from) / this.pixels;
+  }
+
+  /** For each column of dust the first row that no mark takes there: short calls lie within long ones, or between. */
+  #freeRows({ marks, dust }) {
+    const rows = []; // for each depth the marks in it, which do not overlap, and how far the columns have come
+    marks.depth.forEach((depth, index) => {
+      rows[depth] ??= { starts: [], ends: [], at: 0 };
+      rows[depth].starts.push(marks.start[index]);
+      rows[depth].ends.push(marks.start[index] + marks.duration[index]);
+    });
+    return dust.pixel.map((pixel) => {
+      const time = this.from + (pixel + this.dustPixels / 2) * this.scale;
+      const free = rows.findIndex((row) => !row || !covers(row, time));
+      return free < 0 ? rows.length : free;
+    });
   }
 
   /** @param {number} row @returns {Mark | null} */
@@ -89,6 +111,14 @@ export class Answer {
     }
     return this.searched.hits;
   }
+}
+
+/** Whether one of the marks of a row is under way; times come in ascending order. */
+function covers(row, time) {
+  while (row.at < row.ends.length && row.ends[row.at] < time) {
+    row.at += 1;
+  }
+  return row.at < row.ends.length && row.starts[row.at] <= time;
 }
 
 /** @param {number} lane @param {string} track @returns {string} */

@@ -40,12 +40,12 @@ export function drawLane(painter, scene, arm, box) {
 /** A column for each pixel of the answer, as high as its part that is busy. */
 function drawDust(painter, scene, { arm, box, track, tones, dim }, dust) {
   const { from, scale, dustPixels } = arm.answer;
-  const place = rowBox(box, track, track.depth - 1);
-  const bottom = place.y - scene.scroll + place.height;
   const width = Math.max(scene.x(scale * dustPixels) - scene.x(0), 0.5);
   for (let index = 0; index < dust.pixel.length; index += 1) {
     const x = scene.x(from + dust.pixel[index] * scale - arm.origin);
     if (x > -width && x < scene.width) {
+      const place = rowBox(box, track, dust.depth[index]);
+      const bottom = place.y - scene.scroll + place.height;
       const height = Math.max(MIN_DUST, dust.busy[index] * place.height);
       const tone = tones[dust.tone[index]];
       painter.rect(x, bottom - height, width, height, tone.fill, dim ? DIM : tone.soft ? SOFT : 0.85);

@@ -64,15 +64,15 @@ function markAt(scene, { arm, box, track }, marks, x, y) {
 }
 
 function dustAt(scene, { arm, box, track }, dust, x, y) {
-  const place = rowBox(box, track, track.depth - 1);
-  const top = place.y - scene.scroll;
-  if (y < top || y > top + place.height) {
-    return null;
-  }
   const { from, scale, dustPixels } = arm.answer;
   const pixel = (scene.time(x) + arm.origin - from) / scale;
   const index = dust.pixel.findIndex((column) => pixel >= column && pixel < column + dustPixels);
   if (index < 0) {
+    return null;
+  }
+  const place = rowBox(box, track, dust.depth[index]);
+  const top = place.y - scene.scroll;
+  if (y < top || y > top + place.height) {
     return null;
   }
   return { dust: { count: dust.count[index], busy: dust.busy[index], tone: dust.tone[index], scale: scale * dustPixels } };
