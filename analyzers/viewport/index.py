@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from cctrace.analyzers.columns import BoolArray, IntArray, SmallIntArray, integers
+from cctrace.analyzers.columns import BoolArray, SmallIntArray, integers
 from cctrace.analyzers.viewport.blocked import Waits, waits_of
 from cctrace.analyzers.viewport.division import tracks_of_lane
 from cctrace.analyzers.viewport.lanes import Lane, described, ordered
@@ -32,7 +32,6 @@ class Forms:
         tone: position in TONES.
         label: the text on a row.
         name: its name.
-        pid: process.
         submits: whether such a row hands anything to the GPU.
         waits: which of such rows wait, and how long.
     """
@@ -41,7 +40,6 @@ class Forms:
     tone: SmallIntArray
     label: pa.Array
     name: pa.Array
-    pid: IntArray
     submits: BoolArray
     waits: Waits
 
@@ -69,10 +67,6 @@ class Index:
     def lane(self, number: int) -> Lane | None:
         """The lane of this number."""
         return next((lane for lane in self.lanes if lane.number == number), None)
-
-    def of_process(self, pid: int, kind: str) -> list[Lane]:
-        """The threads, or the streams, of a process."""
-        return [lane for lane in self.lanes if lane.pid == pid and lane.kind == kind]
 
     @property
     def nbytes(self) -> int:
@@ -108,7 +102,7 @@ def build_index(trace: Trace, progress: Progress = lambda _: None) -> Index:
         progress(READING + (1 - READING) * end / len(rows))
     every = [one for lane in lanes for one in lane.tracks]
     label, name = labels_of(rows.forms), names_of(rows.forms)
-    forms = Forms(track, tone, label, name, pid, submits, waits_of(every, rows.forms))
+    forms = Forms(track, tone, label, name, submits, waits_of(lanes, rows.forms))
     last = max((int(one.levels[-1].latest_end.max()) for one in every), default=0)
     return Index(trace.path, base_ns, last, len(rows), forms, ordered(lanes))
 

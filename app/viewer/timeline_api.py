@@ -49,6 +49,8 @@ from cctrace.app.viewer.timeline_request import MAX_CLASS, MAX_NUMBER, BadReques
 from cctrace.app.viewer.view import Run, View
 from cctrace.errors import CctraceError
 
+MAX_NAME: Final = 500
+"""Characters of a name in an answer; the details of a row hold all of it."""
 PREFIX: Final = "/api/timeline/"
 BLOCKING_COPY, SEARCH = "blocking-copy", "search"
 FORWARD, BACKWARD = "1", "-1"
@@ -138,7 +140,7 @@ class _Routes:
         """Which names hold a text."""
         text = given.text("text")
         count, names = found_names(self._indexed(given).index, text)
-        return {"count": count, "names": [asdict(one) for one in names]}
+        return {"count": count, "names": [{"name": _cut(one.name), "count": one.count} for one in names]}
 
     def step(self, given: Parameters) -> _Document:
         """When a step is; why there is none, which is no fault of the request."""
@@ -266,7 +268,7 @@ def _view_document(index: Index, answer: Answer, links: Links) -> _Document:
 def _names(index: Index, tracks: list[TrackAnswer]) -> tuple[list[str], IntArray]:
     """The texts on the marks of some tracks, and the position of each form's there."""
     forms = np.unique(np.concatenate([np.zeros(0, np.int64), *(track.form for track in tracks)]))
-    labels = index.forms.label.take(pa.array(forms)).to_pylist()
+    labels = [_cut(label) for label in index.forms.label.take(pa.array(forms)).to_pylist()]
     names = {name: number for number, name in enumerate(dict.fromkeys(labels))}
     name_of_form = np.zeros(len(index.forms.tone), np.int64)
     name_of_form[forms] = [names[label] for label in labels]
@@ -294,11 +296,16 @@ def _track_document(track: TrackAnswer, name_of_form: IntArray) -> _Document:
     }
 
 
+def _cut(name: str) -> str:
+    """A name as an answer holds it: symbols of kernels can be as long as one likes."""
+    return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…"
+
+
 def _row_document(row: FoundRow) -> _Document:
     return {
         "row": row.number,
         "lane": row.lane,
         "start": row.start,
         "duration": row.duration,
-        "name": row.name,
+        "name": _cut(row.name),
     }

@@ -11,6 +11,7 @@ import flask
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from drawn_rows import rows, write
 
 from cctrace.app.viewer.timeline_api import register
 from cctrace.app.viewer.view import opened
@@ -437,3 +438,21 @@ def test_many_lanes_share_an_answer(tmp_path: Path) -> None:
     assert len(answer["lanes"]) == len(lanes)
     assert answer["dust_pixels"] > 1
     assert 500 < items <= 4000
+
+
+def test_long_names_are_cut_but_found(tmp_path: Path) -> None:
+    name = "void kernel<" + "x" * 100_000 + ">::end"
+    start = np.arange(100) * 1000
+    asked = Asked([write(tmp_path / "t.parquet", rows(start, start * 0 + 500, kind="kernel", name=name))], [])
+
+    (shown,) = asked("view", arm="one", from_=0, to=100_000, pixels=100)["names"]
+    found = asked("next", arm="one", after=0, what="search", text=">::END")
+
+    assert shown == name[:499] + "…"
+    assert found["name"] == shown
+    assert asked("search", arm="one", text=">::end") == {
+        "count": 100,
+        "names": [{"name": shown, "count": 100}],
+    }
+    columns = asked("row", arm="one", row=found["row"])["columns"]
+    assert [column["value"] for column in columns if column["name"] == "name"] == [name]
