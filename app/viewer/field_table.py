@@ -1,11 +1,13 @@
 """The acceptance table on a page: one section for each area, one row for each field, all arms side by side.
 
 Texts of metadata are data that nobody checked: they are shown as text, long ones behind a line that opens.
+All rows are there at once, and `assets/environment.js` hides those that a filter leaves out: hundreds of rows
+take long to make anew. For the same reason a row is made of few parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from dash import html
@@ -32,43 +34,29 @@ MARKS: Final = {
 """Severity of a difference → its sign and its words."""
 _STATES: Final = {SAME: ("=", "same"), NEAR: ("≈", "nearly the same"), UNKNOWN: ("?", "not known")}
 
-Choice = Callable[[Field], bool]
+OUTCOMES: Final = ("results", "life_cycle")
+"""Areas whose differences are what a comparison is made for, though they are no doubt about it."""
 
 
-def area_section(
-    area: Area, arms: Sequence[str], chosen: Choice, *, heading: str, everything: bool
-) -> Component | None:
-    """One area; None if no field of it is chosen.
+def area_section(area: Area, arms: Sequence[str], heading: str) -> Component:
+    """One area.
 
     Args:
         area: the area.
         arms: names of the arms, as headings.
-        chosen: which fields are shown.
         heading: title of the section.
-        everything: whether all fields are shown; else groups of entries are open.
     """
-    shown = [one for one in area.fields if chosen(one)]
-    if not shown:
-        return None
     columns = ["field", *(arms if len(arms) > 1 else ["value"]), "difference"]
-    compared = len(arms) > 1 or any(one.differs for one in shown)
-    columns = columns if compared else columns[:-1]
-    rows = [
-        row
-        for name, group in _groups(shown)
-        for row in _rows(name, group, columns, folded=everything and len(group) > GROUP)
-    ]
-    left = (
-        [html.P(f"{plural(area.left_out, 'more field')}: the whole document has them.")]
-        if area.left_out
-        else []
-    )
+    if len(arms) == 1 and not any(one.differs for one in area.fields):
+        columns.pop()
+    rows = [row for name, group in _groups(area.fields) for row in _rows(name, group, columns)]
+    left = f"{plural(area.left_out, 'more field')}: the whole document has them." if area.left_out else None
     return html.Section(
         [
             html.H3(heading, id=section_id(area)),
             html.P(f"{area.about}. {counts_text(area, compared=len(arms) > 1)}.", className="faint"),
             _table(columns, rows, heading),
-            *left,
+            html.P(left),
         ],
         className="fields",
     )
@@ -108,24 +96,24 @@ def _groups(fields: Sequence[Field]) -> Iterable[tuple[str, list[Field]]]:
         yield name, group
 
 
-def _rows(name: str, group: Sequence[Field], columns: Sequence[str], *, folded: bool) -> list[Component]:
+def _rows(name: str, group: Sequence[Field], columns: Sequence[str]) -> list[Component]:
     rows = []
     said = ""
     for one in group:
         # Entries of one object share its meaning: once is enough.
         rows.append(_row(one, columns, "" if name and one.meaning == said else _meaning(one)))
         said = one.meaning
-    if not name or not folded:
+    if not name or len(group) <= GROUP:
         return rows
-    differ = sum(matters(one) for one in group)
+    differ = sum(map(worth_a_look, group))
     words = f"{safe(name)}: {plural(len(group), 'field')}" + (f", {differ} differ" if differ else "")
     inner = html.Details([html.Summary(words), _table(columns, rows, name)], open=bool(differ) or None)
-    return [html.Tr(html.Td(inner, colSpan=len(columns), className="group"))]
+    return [html.Tr(html.Td(inner, colSpan=len(columns)), className="group")]
 
 
-def matters(one: Field) -> bool:
+def worth_a_look(one: Field) -> bool:
     """Whether it differs, and not as a time or a reading does between any two recordings."""
-    return one.differs and one.severity != IGNORED
+    return one.differs and (one.severity != IGNORED or one.name.split(".")[0] in OUTCOMES)
 
 
 def _meaning(one: Field) -> str:
@@ -135,40 +123,37 @@ def _meaning(one: Field) -> str:
 
 
 def _row(one: Field, columns: Sequence[str], meaning: str) -> Component:
-    about = html.Span(meaning, className="meaning faint")
-    name = html.Th(html.Div([html.Code(safe(one.label)), about], className="field-name"), scope="row")
+    name = html.Th([html.Code(safe(one.label)), html.Span(meaning, className="meaning")], scope="row")
     arms = columns[1 : 1 + len(one.said)]
     values = [
         html.Td(_said(said), **attributes(data_column=arm)) for said, arm in zip(one.said, arms, strict=True)
     ]
-    verdict = [html.Td(_verdict(one))] if len(columns) > 1 + len(one.said) else []
-    return html.Tr([name, *values, *verdict], className=f"differs {one.severity}" if one.differs else None)
+    verdict = [_verdict(one)] if len(columns) > 1 + len(one.said) else []
+    # The filter looks at the words of the row, and at the whole name and the meaning, which it may leave out.
+    searched = attributes(data_field=safe(f"{one.name} {one.meaning}"))
+    kinds = [*(["differs"] if worth_a_look(one) else []), one.severity or ""]
+    return html.Tr([name, *values, *verdict], className=" ".join(kinds).strip() or None, **searched)
 
 
-def _verdict(one: Field) -> list[Component]:
+def _verdict(one: Field) -> Component:
     if not one.differs:
         sign, words = _STATES[one.state]
         words += ", and it matters" if one.state == UNKNOWN and one.severity else ""
-        return [mark(sign, words, "unmarked")]
+        return html.Td(f"{sign} {words}", className="unmarked")
     sign, words = MARKS[one.severity or IGNORED]
-    words = "known in part" if one.state == PARTLY and one.severity == IGNORED else words
-    shown = mark(sign, words, one.severity or IGNORED)
-    if one.severity == IGNORED:
-        return [
-            html.Span(shown, title=safe("; ".join(one.messages)))
-        ]  # nothing to think about: there on demand
-    said = (text.removeprefix(f"{one.name} differs: ") for text in one.messages)
-    return [shown, *(html.Span(safe(text), className="message") for text in said)]
+    messages = safe("; ".join(text.removeprefix(f"{one.name} differs: ") for text in one.messages))
+    if one.severity == IGNORED:  # nothing to think about: the reason is there on demand
+        words = "known in part" if one.state == PARTLY else words
+        return html.Td(mark(sign, words, IGNORED), title=messages)
+    return html.Td([mark(sign, words, one.severity or ""), f" {messages}"])
 
 
 def mark(sign: str, words: str, kind: str) -> Component:
     """A sign with its words; `kind` only colours it."""
-    return html.Span(
-        [html.Span(sign, className="sign", **attributes(aria_hidden="true")), words], className=f"mark {kind}"
-    )
+    return html.Span(f"{sign} {words}", className=f"mark {kind}")
 
 
-def _said(said: Said) -> Component:
+def _said(said: Said) -> str | Component:
     if len(said.texts) == 1:
         return value(said.texts[0])
     entries = [
@@ -182,13 +167,13 @@ def _runs(runs: Sequence[int]) -> str:
     return f"run{'' if len(runs) == 1 else 's'} {', '.join(map(str, runs))}"
 
 
-def value(text: str | None) -> Component:
+def value(text: str | None) -> str | Component:
     """A value; a long one is cut, and opens."""
     if text is None:
         return html.Span(NOT_KNOWN, className="unknown")
     text = safe(text)
     if len(text) <= LONG_TEXT:
-        return html.Span(text)
+        return text
     cut = f"{text[:LONG_TEXT]}…"
     return html.Details(
         [html.Summary([cut, html.Span(" show all", className="more")]), html.Div(text, className="whole")]

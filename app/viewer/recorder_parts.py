@@ -61,17 +61,17 @@ def _processes(processes: tuple[Process, ...]) -> Iterable[Component]:
         yield html.P(f"{plural(len(processes) - MAX_PROCESSES, 'more process')}: see the whole document.")
 
 
-def _counts(counts: Mapping[str, int]) -> Component:
+def _counts(counts: Mapping[str, int]) -> str | Component:
     return value(", ".join(f"{count:,} ({reason})" for reason, count in counts.items() if count) or "none")
 
 
-def _tax(tax_ns: Mapping[str, float]) -> Component:
+def _tax(tax_ns: Mapping[str, float]) -> str | Component:
     return value(
         ", ".join(f"{cost:.0f} ns a {what.replace('_', ' ')}" for what, cost in tax_ns.items()) or None
     )
 
 
-def _pairs(mapping: Mapping[str, Any]) -> Component:
+def _pairs(mapping: Mapping[str, Any]) -> str | Component:
     return value(", ".join(f"{key}: {text_of(entry)}" for key, entry in mapping.items()) or None)
 
 

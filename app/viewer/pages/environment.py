@@ -7,7 +7,7 @@ from typing import Final
 
 import dash
 import dash_mantine_components as dmc
-from dash import Input, Output, State, html
+from dash import ClientsideFunction, Input, Output, State, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 from flask import Flask, Response, request
@@ -20,14 +20,13 @@ from cctrace.analyzers.acceptance_table import (
     UNKNOWN,
     AcceptanceTable,
     Area,
-    Field,
     acceptance_table,
 )
 from cctrace.analyzers.sentences import plural
 from cctrace.app.terminal import safe
 from cctrace.app.viewer.address import Address
 from cctrace.app.viewer.elements import attributes
-from cctrace.app.viewer.field_table import MARKS, Choice, area_section, mark, matters, section_id
+from cctrace.app.viewer.field_table import MARKS, area_section, mark, section_id, worth_a_look
 from cctrace.app.viewer.recorder_parts import recorder_parts
 from cctrace.app.viewer.view import OFF, ON, ONE, Arm, Run, View
 from cctrace.errors import UnusableInputError
@@ -40,7 +39,6 @@ ONLY, DIFFERENCES, FILTER = "only", "differences", "filter"
 MAX_FILTER: Final = 100
 _ORDER: Final = (OFF, ON, ONE)
 """Arms from left to right: off comes first, as in every table of a comparison."""
-OUTCOMES: Final = ("results", "life_cycle")
 _TITLES: Final = {"environment_variables": "Environment variables", "document": "The document itself"}
 
 
@@ -51,7 +49,8 @@ def layout(view: View, state: Address) -> Component:
             html.H2("Acceptance table"),
             *_summary(_table_of(view)),
             _controls(state, several=sum(len(arm.runs) for arm in view.arms) > 1),
-            html.Div(_fields(view, state), id="environment-fields"),
+            html.Div(_fields(view), id="environment-fields"),
+            html.P("No field fits the filter.", id="environment-nothing", hidden=True),
             html.H2("Recorder and emulator"),
             html.Div(_recorders(view, state), id="environment-recorders"),
         ]
@@ -78,16 +77,22 @@ def register(app: dash.Dash, view: View) -> None:
             raise PreventUpdate
         return changed.search
 
+    app.clientside_callback(  # type: ignore[no-untyped-call]
+        ClientsideFunction("environment", "filter"),  # assets/environment.js
+        Output("environment-nothing", "hidden"),
+        Input("address", "search"),
+    )
+
     @app.callback(
-        Output("environment-fields", "children"),
         Output("environment-recorders", "children"),
         Input("address", "search"),
         State("address", "pathname"),
         prevent_initial_call=True,
     )
-    def _show(search: str | None, path: str | None) -> tuple[list[Component], list[Component]]:
-        state = _here(path, search)
-        return _fields(view, state), _recorders(view, state)
+    def _show(search: str | None, path: str | None) -> list[Component]:
+        if not any(len(arm.runs) > 1 for arm in view.arms):
+            raise PreventUpdate
+        return _recorders(view, _here(path, search))
 
     @app.callback(
         Output("environment-filter", "value", allow_duplicate=True),
@@ -143,43 +148,20 @@ def _table_of(view: View) -> AcceptanceTable:
     )
 
 
-def _fields(view: View, state: Address) -> list[Component]:
-    """The areas, as far as the address asks for them."""
+def _fields(view: View) -> list[Component]:
+    """All areas, and links to them."""
     found = _table_of(view)
-    chosen, everything = _choice(state)
-    return [
-        _contents(found, chosen),
-        *_areas(found.areas, found, chosen, everything=everything),
-        html.H2("The recordings"),
-        *_areas(found.others, found, chosen, everything=everything),
-    ]
+    areas, others = (
+        [area_section(area, found.arms, _title(area)) for area in several]
+        for several in (found.areas, found.others)
+    )
+    return [_contents(found), *areas, html.Div([html.H2("The recordings"), *others], id="environment-others")]
 
 
 def _recorders(view: View, state: Address) -> list[Component]:
     """What the recorder says about the recording that is chosen of each arm."""
     runs = [(arm, view.run_of(arm, state)) for arm in _arms(view)]
     return [part for arm, run in runs for part in _of_run(arm, run, pair=view.is_pair)]
-
-
-def _choice(state: Address) -> tuple[Choice, bool]:
-    """Which fields an address asks for, and whether it asks for all."""
-    asked, only = _asked(state)
-    parts = asked.casefold().split()
-
-    def chosen(one: Field) -> bool:
-        return (not only or _worth_a_look(one)) and all(part in _words(one) for part in parts)
-
-    return chosen, not only and not parts
-
-
-def _worth_a_look(one: Field) -> bool:
-    """What differs and may matter, and the results: they are what a comparison is made for."""
-    return matters(one) or (one.differs and one.name.split(".")[0] in OUTCOMES)
-
-
-def _words(one: Field) -> str:
-    values = (text or "not known" for said in one.said for text in said.texts)
-    return " ".join((one.name, one.meaning, *values, *one.messages)).casefold()
 
 
 def _summary(found: AcceptanceTable) -> Iterable[Component]:
@@ -223,25 +205,14 @@ def _controls(state: Address, *, several: bool) -> Component:
     )
 
 
-def _contents(found: AcceptanceTable, chosen: Choice) -> Component:
+def _contents(found: AcceptanceTable) -> Component:
     """Links to the areas, with how much of them differs."""
     links = []
     for area in (*found.areas, *found.others):
-        if any(map(chosen, area.fields)):
-            differ = sum(map(_worth_a_look, area.fields))
-            words = f"{_title(area)} ({differ} differ)" if differ else _title(area)
-            links.append(html.A(words, href=f"#{section_id(area)}", className="choice"))
+        differ = sum(map(worth_a_look, area.fields))
+        words = f"{_title(area)} ({differ} differ)" if differ else _title(area)
+        links.append(html.A(words, href=f"#{section_id(area)}", className="choice"))
     return html.Nav(links, className="choices", **attributes(aria_label="Areas"))
-
-
-def _areas(
-    areas: Iterable[Area], found: AcceptanceTable, chosen: Choice, *, everything: bool
-) -> list[Component]:
-    sections = [
-        area_section(area, found.arms, chosen, heading=_title(area), everything=everything) for area in areas
-    ]
-    shown = [section for section in sections if section is not None]
-    return shown or [html.P("No field here fits the filter.", className="faint")]
 
 
 def _title(area: Area) -> str:
