@@ -165,11 +165,11 @@ def visit(viewer: Viewer, results: Results, first: str) -> None:
         found = chromium.launched(playwright)
         if found is None:
             raise SystemExit("no Chromium: see tests/support/chromium.py")
-        opened = Opened(found)
+        opened = Opened(found.new_context())
         for number, path in enumerate([first, *PAGES]):
             name = path if number else f"{path} (first)"
             clock = time.perf_counter()
-            page = opened.open(viewer, path, wait=False)
+            page = opened.open(viewer, path, wait=False, alone=True)
             page.wait_for_function(HAS_CONTENT)
             results.seconds[f"{name}: something to see"].append(time.perf_counter() - clock)
             complete(page)

@@ -56,7 +56,7 @@ def main() -> int:
             print("no Chromium: the pictures of the viewer stay as they are", file=sys.stderr)
             return 1
         viewer = start(Path(folder) / "log", command(*PAIR))
-        opened = Opened(browser)
+        opened = Opened(browser.new_context())
         for picture in PICTURES:
             page = opened.open(
                 viewer,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Final
+from typing import Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request
+from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Request
 from playwright.sync_api import TimeoutError as TimeoutExpired
 from viewer_process import Viewer
+
+Scheme: TypeAlias = Literal["light", "dark"]
 
 PAGES: Final = ("/", "/steps", "/timeline", "/copies", "/collectives", "/findings", "/environment")
 PATIENCE_MS: Final = 60_000
@@ -55,13 +57,17 @@ WIDEST: Final = """() => {
 class Opened:
     """The pages that one test opened.
 
+    Args:
+        context: what holds them; scripts are fetched and compiled only once in it.
+
     Attributes:
         problems: messages of the console at level error, exceptions, failed requests, requests to others.
     """
 
-    def __init__(self, browser: Browser) -> None:
-        self._browser = browser
-        self._contexts: list[BrowserContext] = []
+    def __init__(self, context: BrowserContext) -> None:
+        self._context = context
+        self._pages: list[Page] = []
+        self._own_contexts: list[BrowserContext] = []
         self.problems: list[str] = []
 
     def open(
@@ -71,22 +77,30 @@ class Opened:
         *,
         width: int = 1280,
         height: int = 800,
-        scheme: str = "light",
+        scheme: Scheme = "light",
         complaints: bool = False,
         wait: bool = True,
+        alone: bool = False,
     ) -> Page:
-        """A page in a browser of its own; complete, unless it need not be waited for."""
-        context = self._browser.new_context(
-            viewport={"width": width, "height": height},
-            color_scheme=scheme,
-            accept_downloads=True,
-            reduced_motion="reduce",
-        )
-        context.set_default_timeout(PATIENCE_MS)
-        self._contexts.append(context)
-        self._watch(context, viewer.host, [] if complaints else self.problems)
-        context.add_init_script(COUNT_FETCHES)
-        page = context.new_page()
+        """A page, complete.
+
+        Args:
+            viewer: the viewer that is asked.
+            address: path and parameters.
+            width: of the window, CSS pixels.
+            height: as `width`.
+            scheme: the colours that the system prefers.
+            complaints: whether the browser may complain.
+            wait: whether to wait until the page is complete.
+            alone: whether it is in a browser of its own, with nothing cached and no cookies.
+        """
+        page = (self._own_context() if alone else self._context).new_page()
+        self._pages.append(page)
+        page.set_default_timeout(PATIENCE_MS)
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        page.add_init_script(COUNT_FETCHES)
+        watch(page, viewer.host, [] if complaints else self.problems)
         page.goto(viewer.url + address)
         if wait:
             complete(page)
@@ -94,27 +108,36 @@ class Opened:
 
     def close(self) -> None:
         """Closes all of them."""
-        for context in self._contexts:
-            context.close()
+        for one in (*self._pages, *self._own_contexts):
+            one.close()
 
-    def _watch(self, context: BrowserContext, host: str, problems: list[str]) -> None:
-        def on_console(message: ConsoleMessage) -> None:
-            if message.type == "error":
-                problems.append(f"console: {message.text} ({message.location['url']})")
+    def _own_context(self) -> BrowserContext:
+        browser = self._context.browser
+        assert browser is not None
+        self._own_contexts.append(browser.new_context())
+        return self._own_contexts[-1]
 
-        def on_request(request: Request) -> None:
-            address = urlsplit(request.url)
-            if address.netloc != host and address.scheme not in LOCAL_SCHEMES:
-                problems.append(f"asked another host: {request.url}")
 
-        def on_failure(request: Request) -> None:
-            if request.failure != ABORTED:
-                problems.append(f"failed: {request.url}: {request.failure}")
+def watch(page: Page, host: str, problems: list[str]) -> None:
+    """Notes what the browser has to complain about, and requests to others."""
 
-        context.on("console", on_console)
-        context.on("weberror", lambda error: problems.append(f"exception: {error.error}"))
-        context.on("request", on_request)
-        context.on("requestfailed", on_failure)
+    def on_console(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            problems.append(f"console: {message.text} ({message.location['url']})")
+
+    def on_request(request: Request) -> None:
+        address = urlsplit(request.url)
+        if address.netloc != host and address.scheme not in LOCAL_SCHEMES:
+            problems.append(f"asked another host: {request.url}")
+
+    def on_failure(request: Request) -> None:
+        if request.failure != ABORTED:
+            problems.append(f"failed: {request.url}: {request.failure}")
+
+    page.on("console", on_console)
+    page.on("pageerror", lambda error: problems.append(f"exception: {error}"))
+    page.on("request", on_request)
+    page.on("requestfailed", on_failure)
 
 
 def show(page: Page, viewer: Viewer, address: str) -> None:

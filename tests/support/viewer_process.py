@@ -84,7 +84,7 @@ def workers(number: int) -> list[str]:
     """The words that start the viewer in several workers, which print their process id with each answer."""
     return [
         *(sys.executable, "-m", "gunicorn", "--workers", str(number), "--bind", "127.0.0.1:0"),
-        *("--access-logfile", "-", "--access-logformat", "worker %(p)s: %(U)s"),
+        *("--access-logfile", "-", "--access-logformat", "worker %(p)s: %(s)s %(U)s"),
         "cctrace.app.viewer.wsgi:application",
     ]
 

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 import chromium
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from viewer_pages import Opened
 from viewer_process import Viewer, ViewerError, command, start
 
@@ -75,13 +75,20 @@ def browser() -> Iterator[Browser]:
         found.close()
 
 
+@pytest.fixture(scope="session")
+def context(browser: Browser) -> BrowserContext:
+    """What pages of all tests share: the scripts of the viewer, fetched and compiled once."""
+    return browser.new_context()
+
+
 @pytest.fixture
-def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
+def open_page(context: BrowserContext) -> Iterator[Callable[..., Page]]:
     """Opens pages: `open_page(viewer, "/steps", width=390, scheme="dark", complaints=True)`.
 
-    `complaints` allows the browser to complain, where a test provokes that.
+    `complaints` allows the browser to complain, where a test provokes that; `alone` gives it a browser with
+    nothing cached and no cookies.
     """
-    opened = Opened(browser)
+    opened = Opened(context)
     yield opened.open
     opened.close()
     assert opened.problems == []

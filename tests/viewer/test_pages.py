@@ -167,7 +167,7 @@ def test_two_browsers_and_two_viewers_do_not_meet(
     viewer_of: Callable[..., Viewer], files_of: Callable[[str], Files], open_page: OpenPage
 ) -> None:
     viewers = [viewer_of(*files_of(kind)) for kind in ("graph", "eager")]
-    pages = [open_page(viewer) for viewer in viewers for _ in range(2)]
+    pages = [open_page(viewer, alone=True) for viewer in viewers for _ in range(2)]
     alone = [page.locator("#page").inner_text() for page in pages]
 
     for path in ("/environment", "/steps", "/"):

@@ -210,7 +210,7 @@ def test_a_wrong_cookie_is_no_token(open_viewer: Viewer) -> None:
 
 
 def test_the_token_is_shown_once_and_leaves_the_address(open_viewer: Viewer, open_page: OpenPage) -> None:
-    page = open_page(open_viewer, f"/environment?token={open_viewer.token}&run_on=0")
+    page = open_page(open_viewer, f"/environment?token={open_viewer.token}&run_on=0", alone=True)
 
     assert page.url == f"{open_viewer.url}/environment?run_on=0"
     show(page, open_viewer, "/steps")
