@@ -18,8 +18,8 @@ CAUSE_COLOURS: Final = {
 
 STEP_COLOUR: Final = "#8a94a0"
 """A whole step, and whatever stands for no cause; light enough for dark pages, dark enough for light ones."""
-ARM_COLOURS: Final = {"on": "#CC79A7", "off": "#56B4E9", "one": "#56B4E9"}
-"""Arm → colour: the two hues of Okabe and Ito's that no cause has."""
+ARM_COLOURS: Final = {"on": "#CC79A7", "off": "#3D9AD4", "one": "#3D9AD4"}
+"""Arm → colour: the two hues of Okabe and Ito's that no cause has, the blue darker, for white pages."""
 
 _GPU: Final = "#66727F"
 _MEMORY: Final = "#8C7AA9"

@@ -10,6 +10,7 @@ from dash.development.base_component import Component
 
 from cctrace.app.blocks import Bar, Block, Cell, Paragraph, Sheet, Title, Waterfall
 from cctrace.app.palette import CAUSE_COLOURS, STEP_COLOUR
+from cctrace.app.terminal import safe
 from cctrace.app.viewer.charts import figure, graph, plain
 from cctrace.app.viewer.grid import table
 
@@ -29,9 +30,9 @@ def components(blocks: Iterable[Block], *, name: str) -> list[Component]:
 
 def _component(block: Block, name: str) -> Component:
     if isinstance(block, Title):
-        return html.H2(block.text) if block.level == 2 else html.H3(block.text)
+        return html.H2(safe(block.text)) if block.level == 2 else html.H3(safe(block.text))
     if isinstance(block, Paragraph):
-        return html.P(block.text, className=block.tone or None)
+        return html.P(safe(block.text), className=block.tone or None)
     if isinstance(block, Sheet):
         return _table(block)
     return waterfall_graph(f"{name}-waterfall", block)
@@ -46,9 +47,9 @@ def _cell(cell: str | Cell, *, first: bool) -> str | Component:
     if not isinstance(cell, Cell):
         return cell
     if not first:
-        return cell.text
+        return safe(cell.text)
     colour = CAUSE_COLOURS.get(cell.tone, STEP_COLOUR)
-    return html.Span(cell.text, className="cause", style={"borderColor": colour})
+    return html.Span(safe(cell.text), className="cause", style={"borderColor": colour})
 
 
 def waterfall_graph(

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import dash
 import dash_mantine_components as dmc
-from dash import ALL, Input, Output, State, ctx, dcc, html
+from dash import ALL, Input, Output, State, ctx, dcc, html, no_update
 from dash.development.base_component import Component
-from dash.exceptions import PreventUpdate
 
 from cctrace.app.palette import ARM_COLOURS, CAUSE_COLOURS, STEP_COLOUR
+from cctrace.app.terminal import safe
 from cctrace.app.viewer.address import Address
 from cctrace.app.viewer.elements import attributes, problem, waiting
 from cctrace.app.viewer.jobs import Pending
@@ -19,6 +19,10 @@ from cctrace.app.viewer.pages import Page
 from cctrace.app.viewer.view import Arm, View
 from cctrace.errors import CctraceError
 
+MAX_PATH_CHARACTERS: Final = 80
+"""Of an address that leads nowhere."""
+MAX_NAMES: Final = 20
+"""Paths in the tooltip of an arm."""
 POLL_MS: Final = 200
 """How often a page asks whether what it waits for is there."""
 _RUN: Final = "run-select"
@@ -38,7 +42,8 @@ def frame(view: View) -> Component:
             html.Main(id="page", tabIndex=-1),
         ],
         defaultColorScheme="auto",
-        theme={"fontFamily": "system-ui, sans-serif"},
+        # Darker shades than the usual ones: white words on them can be read.
+        theme={"fontFamily": "system-ui, sans-serif", "primaryShade": {"light": 8, "dark": 8}},
     )
     return framed
 
@@ -48,28 +53,27 @@ def _brand(view: View) -> Component:
         html.Span(
             [html.B(f"{arm.name}: " if view.is_pair else ""), _runs_text(arm)],
             className=f"arm arm-{arm.name}",
-            title="\n".join(str(run.path) for run in arm.runs[:20]),
+            title="\n".join(safe(str(run.path)) for run in arm.runs[:MAX_NAMES]),
         )
         for arm in view.arms
     ]
-    labels = [html.Span(label, className="label") for label in view.labels]
-    return html.Div(
-        [html.Span("cctrace", className="brand"), *arms, *labels, *_selectors(view)], className="what"
-    )
+    labels = [html.Span(safe(label), className="label") for label in view.labels]
+    runs = html.Span(id="runs", className="runs")
+    return html.Div([html.Span("cctrace", className="brand"), *arms, *labels, runs], className="what")
 
 
 def _runs_text(arm: Arm) -> str:
-    first = arm.runs[0].name
+    first = safe(arm.runs[0].name)
     return first if len(arm.runs) == 1 else f"{len(arm.runs)} recordings, {first} …"
 
 
-def _selectors(view: View) -> list[Component]:
+def _selectors(view: View, state: Address) -> list[Component]:
     """One select for each arm with several recordings: which of them pages about one recording show."""
     return [
         dmc.Select(
             id={"type": _RUN, "arm": arm.name},
-            data=[{"value": str(number), "label": run.name} for number, run in enumerate(arm.runs)],
-            value="0",
+            data=[{"value": str(number), "label": safe(run.name)} for number, run in enumerate(arm.runs)],
+            value=str(arm.runs.index(view.run_of(arm, state))),
             allowDeselect=False,
             size="xs",
             **attributes(aria_label=f"recording of the {arm.name} arm"),
@@ -99,6 +103,7 @@ def register(app: dash.Dash, view: View, pages: tuple[Page, ...]) -> None:
     @app.callback(
         Output("page", "children"),
         Output("nav", "children"),
+        Output("runs", "children"),
         Output("tick", "disabled"),
         Output("tick", "max_intervals"),
         Output("shown", "data"),
@@ -110,12 +115,13 @@ def register(app: dash.Dash, view: View, pages: tuple[Page, ...]) -> None:
     def _route(path: str | None, search: str | None, ticks: int | None, shown: str | None) -> tuple[Any, ...]:
         state = Address.parse(path, search)
         page = by_path.get(state.path)
+        around = navigation(pages, state), _selectors(view, state)
         if page is not None and shown == state.path and getattr(page, "OWN_SEARCH", False):
-            raise PreventUpdate
+            return no_update, *around, no_update, no_update, no_update
         content, waits = _content(page, view, state)
         # One more tick for each answer: ticks that come quicker than answers would outdate all of them.
         once_more = (ticks or 0) + 1
-        return content, navigation(pages, state), not waits, once_more, None if waits else state.path
+        return content, *around, not waits, once_more, None if waits else state.path
 
     if any(len(arm.runs) > 1 for arm in view.arms):
         _register_selectors(app)
@@ -140,13 +146,15 @@ def _register_selectors(app: dash.Dash) -> None:
 def _content(page: Page | None, view: View, state: Address) -> tuple[Component, bool]:
     """The page, and whether it waits for something."""
     if page is None:
-        return problem("There is no such page", f"{state.path[:80]}: choose one of the pages above."), False
+        return problem(
+            "There is no such page", f"{safe(state.path[:80])}: choose one of the pages above."
+        ), False
     try:
         return page.layout(view, state), False
     except Pending as pending:
-        return html.Div([waiting(str(pending)), *pending.meanwhile]), True
+        return html.Div([waiting(safe(str(pending))), *pending.meanwhile]), True
     except CctraceError as error:
-        return problem("This page cannot be shown", str(error)), False
+        return problem("This page cannot be shown", safe(str(error))), False
     except Exception as error:  # a page that fails must not take the viewer with it
         traceback.print_exc()
         what = f"{type(error).__name__}; the terminal of the viewer shows where. Please report it."
