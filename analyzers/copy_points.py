@@ -16,7 +16,15 @@ import numpy as np
 from cctrace.analyzers.arms import arm_of
 from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray
 from cctrace.analyzers.copies import CopyBucket, copies_of
-from cctrace.analyzers.copy_law import Fit, SizeRow, fitted, groups_in_order, microseconds_of, size_rows
+from cctrace.analyzers.copy_law import (
+    MAX_SIZES,
+    Fit,
+    SizeRow,
+    fitted,
+    groups_in_order,
+    microseconds_of,
+    size_rows,
+)
 from cctrace.analyzers.copy_rows import (
     BLOCKING,
     CALL,
@@ -58,6 +66,7 @@ class CopyGroup(Result):
     waited: int = value("of them, copies that waited in effect though their contract is not to", "copies")
     blocking: int = value("of them, copies that block by contract", "copies")
     sizes: tuple[SizeRow, ...] = value("by size, ascending")
+    binned: bool = value("whether sizes are so many that those within a quarter of an octave are one line")
     fit: Fit = field(metadata=about("the law of those that did not wait"))
 
 
@@ -232,6 +241,7 @@ def _groups(copies: Copies) -> tuple[CopyGroup, ...]:
 
 def _group(copies: Copies, layer: int, direction: int, memory: int, scope: int) -> CopyGroup:
     free = copies.waiting == RETURNED
+    sizes = size_rows(copies.bytes, copies.duration_ns, ~free)
     return CopyGroup(
         layer=LAYERS[layer],
         direction=COPY_KINDS[direction] if direction >= 0 else "unknown",
@@ -240,7 +250,8 @@ def _group(copies: Copies, layer: int, direction: int, memory: int, scope: int) 
         copies=len(copies),
         waited=int((copies.waiting == WAITED).sum()),
         blocking=int((copies.waiting == BLOCKING).sum()),
-        sizes=size_rows(copies.bytes, copies.duration_ns, ~free),
+        sizes=sizes,
+        binned=len(np.unique(copies.bytes)) > MAX_SIZES,
         fit=fitted(copies.bytes[free], copies.duration_ns[free]),
     )
 

@@ -148,6 +148,22 @@ def shown_directions(arms: Sequence[ArmCopies], choice: Choice) -> list[str]:
     return [one for one in wanted if any(choice.mask(arm, one).any() for arm in arms)]
 
 
+def kind_text(direction: str, host_memory: str) -> str:
+    """`host to device, pinned`."""
+    words = DIRECTIONS.get(direction, direction)
+    return f"{words}, {host_memory}" if host_memory else words
+
+
+def groups_by_kind(arms: Sequence[ArmCopies], choice: Choice) -> list[list[tuple[ArmCopies, CopyGroup]]]:
+    """The groups of all arms, those of one direction and memory together."""
+    found: dict[tuple[int, str], list[tuple[ArmCopies, CopyGroup]]] = {}
+    order = list(DIRECTIONS)
+    for one in arms:
+        for group in choice.groups(one):
+            found.setdefault((order.index(group.direction), group.host_memory), []).append((one, group))
+    return [found[key] for key in sorted(found)]
+
+
 def memory_name(code: int) -> str:
     """Name of the host memory of a point."""
     return MEMORY_KINDS[code] if code >= 0 else NO_MEMORY

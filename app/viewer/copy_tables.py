@@ -11,7 +11,7 @@ from dash.development.base_component import Component
 
 from cctrace.analyzers.attribution.result import ClassBreakdown, Site
 from cctrace.analyzers.copies import CopyBucket
-from cctrace.analyzers.copy_law import MAX_SIZES, SIZES_PER_OCTAVE, Law, SizeRow
+from cctrace.analyzers.copy_law import Law
 from cctrace.analyzers.copy_points import CopyGroup
 from cctrace.analyzers.copy_rows import RETURNED, WAITING
 from cctrace.analyzers.report.document import Report
@@ -19,26 +19,26 @@ from cctrace.analyzers.sentences import bytes_text, count_text, signed_time, tim
 from cctrace.app.terminal import safe
 from cctrace.app.viewer.address import Address
 from cctrace.app.viewer.copy_charts import law_text, rate_text
-from cctrace.app.viewer.copy_choice import CALLS, DIRECTIONS, ArmCopies, Choice, memory_name
-from cctrace.app.viewer.grid import grid, table
-from cctrace.app.viewer.view import OFF, ON, View
+from cctrace.app.viewer.copy_choice import (
+    CALLS,
+    DIRECTIONS,
+    ArmCopies,
+    Choice,
+    groups_by_kind,
+    kind_text,
+    memory_name,
+)
+from cctrace.app.viewer.grid import table
+from cctrace.app.viewer.view import ON, View
 from cctrace.trace.schema import COPY_KINDS
 
 SLOWEST: Final = 8
 """Slowest copies of each arm."""
-LONG: Final = 20
-"""More lines are a grid that scrolls and sorts."""
 AROUND_US: Final = 100.0
 """What the timeline shows before and after a site."""
 TIMELINE: Final = "/timeline"
 _DASH: Final = "–"
 _BLOCKING_CAUSES: Final = ("overlap", "pcie")
-
-
-def kind_text(direction: str, host_memory: str) -> str:
-    """`host to device, pinned`."""
-    words = DIRECTIONS.get(direction, direction)
-    return f"{words}, {host_memory}" if host_memory else words
 
 
 # ---- the law
@@ -47,7 +47,7 @@ def kind_text(direction: str, host_memory: str) -> str:
 def law_table(arms: Sequence[ArmCopies], choice: Choice) -> Component:
     """Fixed cost and bandwidth of each kind of copies, or why they cannot be told."""
     rows: list[list[Any]] = []
-    for group_of in _by_kind(arms, choice):
+    for group_of in groups_by_kind(arms, choice):
         for one, group in group_of:
             rows.append(
                 [
@@ -97,110 +97,6 @@ def _rate_interval(law: Law, choice: Choice) -> str:
     low = rate_text(law.gb_per_s_low) if law.gb_per_s_low else "?"
     high = rate_text(law.gb_per_s_high) if law.gb_per_s_high else "no end"
     return f"{rate_text(law.gb_per_s)} [{low} to {high}]"
-
-
-def _by_kind(arms: Sequence[ArmCopies], choice: Choice) -> list[list[tuple[ArmCopies, CopyGroup]]]:
-    """The groups of all arms, those of one direction and memory together."""
-    found: dict[tuple[int, str], list[tuple[ArmCopies, CopyGroup]]] = {}
-    order = list(DIRECTIONS)
-    for one in arms:
-        for group in choice.groups(one):
-            found.setdefault((order.index(group.direction), group.host_memory), []).append((one, group))
-    return [found[key] for key in sorted(found)]
-
-
-# ---- medians by size
-
-
-def size_table(arms: Sequence[ArmCopies], choice: Choice) -> Component:
-    """The median of each size, with its spread; of a pair side by side with the difference."""
-    rows = [
-        {"kind": kind_text(*kind), "bytes": size, **_size_cells(arms, of_arm)}
-        for kind, sizes in _by_size(arms, choice).items()
-        for size, of_arm in sizes.items()
-    ]
-    names = [one.arm for one in arms]
-    several = len(names) > 1
-    fields = [("kind", "copies"), ("size", "size")]
-    for name in names:
-        of = f"{name}: " if several else ""
-        fields += [(f"median_{name}", f"{of}median [10–90 %]"), (f"count_{name}", f"{of}copies")]
-    if several:
-        fields.append(("difference", "on − off"))
-    fields += [(f"waited_{name}", f"{name}: waited" if several else "waited") for name in names]
-    return _any_table("copies-sizes", fields, rows, "Median time of a copy by size", numbers_from=1)
-
-
-def _any_table(
-    name: str,
-    fields: Sequence[tuple[str, str]],
-    rows: Sequence[Mapping[str, Any]],
-    label: str,
-    *,
-    numbers_from: int,
-) -> Component:
-    if len(rows) <= LONG:
-        cells = [[row.get(key, "") for key, _ in fields] for row in rows]
-        return table([title for _, title in fields], cells, numbers_from=numbers_from, label=label)
-    columns = [
-        {"field": key, "headerName": title, **({"type": "rightAligned"} if number >= numbers_from else {})}
-        for number, (key, title) in enumerate(fields)
-    ]
-    plain_rows = [{key: str(row.get(key, "")) for key, _ in fields} for row in rows]
-    return grid(name, columns, plain_rows, label=label)
-
-
-def _by_size(
-    arms: Sequence[ArmCopies], choice: Choice
-) -> dict[tuple[str, str], dict[int, dict[str, SizeRow]]]:
-    """(direction, memory) → size → arm → its line; sizes that are binned in an arm are binned in all."""
-    found: dict[tuple[str, str], dict[int, dict[str, SizeRow]]] = {}
-    for of_kind in _by_kind(arms, choice):
-        binned = max(len(group.sizes) for _, group in of_kind) >= MAX_SIZES // 2
-        sizes: dict[int, dict[str, SizeRow]] = {}
-        for one, group in of_kind:
-            for row in group.sizes:
-                lines = sizes.setdefault(_bin(row.bytes) if binned else row.bytes, {})
-                known = lines.get(one.arm)
-                if known is None or known.copies + known.waited < row.copies + row.waited:
-                    lines[one.arm] = row
-        group = of_kind[0][1]
-        ordered = {max(row.bytes for row in sizes[key].values()): sizes[key] for key in sorted(sizes)}
-        found[group.direction, group.host_memory] = ordered
-    return found
-
-
-def _bin(size: int) -> int:
-    return int(np.floor(SIZES_PER_OCTAVE * np.log2(max(size, 1)) + 0.5))
-
-
-def _size_cells(arms: Sequence[ArmCopies], of_arm: Mapping[str, SizeRow]) -> dict[str, str]:
-    cells = {"size": bytes_text(float(max(row.bytes for row in of_arm.values())))}
-    for one in arms:
-        row = of_arm.get(one.arm)
-        cells[f"median_{one.arm}"] = _median(row)
-        cells[f"count_{one.arm}"] = f"{row.copies:,}" if row and row.copies else _DASH
-        cells[f"waited_{one.arm}"] = _waited(row)
-    off, on = (of_arm[arm].median_us if arm in of_arm else None for arm in (OFF, ON))
-    cells["difference"] = signed_time(on - off) if on is not None and off is not None else _DASH
-    return cells
-
-
-def _median(row: SizeRow | None) -> str:
-    if row is None or row.median_us is None or row.p10_us is None or row.p90_us is None:
-        return _DASH
-    spread = "" if row.copies == 1 else f" [{time_text(row.p10_us)} – {time_text(row.p90_us)}]"
-    return f"{time_text(row.median_us)}{spread}"
-
-
-def _waited(row: SizeRow | None) -> str:
-    if row is None or not row.waited:
-        return _DASH
-    return f"{row.waited:,} × {_time(row.waited_median_us)}"
-
-
-def _time(us: float | None) -> str:
-    return _DASH if us is None else time_text(us)
 
 
 # ---- per step

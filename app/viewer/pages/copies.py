@@ -29,12 +29,12 @@ from cctrace.app.viewer.copy_choice import (
     options_of,
     shown_directions,
 )
+from cctrace.app.viewer.copy_sizes import size_table
 from cctrace.app.viewer.copy_tables import (
     blocking_sites,
     law_table,
     notes_of,
     row_link,
-    size_table,
     slowest_table,
     step_table,
 )
