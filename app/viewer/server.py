@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import dash
+from dash.exceptions import DependencyException, InvalidResourceError
 from flask import Response
 
 from cctrace.app.viewer import shell, timeline_api
@@ -55,8 +56,15 @@ def application(view: View, guard: Guard) -> dash.Dash:
     timeline_api.register(app.server, view)
 
     app.server.add_url_rule(COLOURS_PATH, view_func=_colours)
+    # Dash raises these for files of libraries that it does not have: what was asked for is not there.
+    app.server.register_error_handler(DependencyException, _not_there)
+    app.server.register_error_handler(InvalidResourceError, _not_there)
     guard.install(app.server, list(app.csp_hashes()))
     return app
+
+
+def _not_there(_: Exception) -> Response:
+    return Response("There is no such file.\n", 404, mimetype="text/plain")
 
 
 def _colours() -> Response:
