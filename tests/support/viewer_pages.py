@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Request
 from playwright.sync_api import TimeoutError as TimeoutExpired
 from viewer_process import Viewer
 
+T = TypeVar("T")
 Scheme: TypeAlias = Literal["light", "dark"]
 
 PAGES: Final = ("/", "/steps", "/timeline", "/copies", "/collectives", "/findings", "/environment")
@@ -30,7 +32,7 @@ COUNT_FETCHES: Final = """(() => {
     return ask.apply(window, given).finally(() => note(-1));
   };
 })()"""
-QUIET_MS: Final = 150
+QUIET_MS: Final = 100
 """A page that has asked nothing for so long has got all it wants: an answer is drawn, and what follows from
 it is asked, within a few frames."""
 HAS_CONTENT: Final = "() => document.querySelector('#page')?.innerText.trim().length > 0"
@@ -144,6 +146,27 @@ def show(page: Page, viewer: Viewer, address: str) -> None:
     """Goes to a page of the viewer and waits until it is complete."""
     page.goto(viewer.url + address)
     complete(page)
+
+
+def go(page: Page, path: str) -> None:
+    """Follows the link to another page of the viewer, and waits until it is complete."""
+    page.locator(f"header nav a[href='{path}'], header nav a[href^='{path}?']").click()
+    page.wait_for_function("path => document.querySelector('nav a.current')?.pathname === path", arg=path)
+    complete(page)
+
+
+def walk(page: Page, look: Callable[[str], T]) -> dict[str, T]:
+    """Goes to every page by its link; what `look(path)` finds on each."""
+    found = {}
+    for path in PAGES:
+        go(page, path)
+        found[path] = look(path)
+    return found
+
+
+def wrong_pages(page: Page, look: Callable[[str], T]) -> dict[str, T]:
+    """As `walk`, of those pages only on which something is found."""
+    return {path: found for path, found in walk(page, look).items() if found}
 
 
 def complete(page: Page) -> None:
