@@ -161,11 +161,12 @@ def zoom(viewer: Viewer, zooms: int, results: Results) -> None:
 
 def visit(viewer: Viewer, results: Results, first: str) -> None:
     """Opens one page at once, then all; each in a browser that has nothing cached."""
+    chromium.look_where_fetched()
     with sync_playwright() as playwright:
-        found = chromium.launched(playwright)
-        if found is None:
+        if not chromium.is_there(playwright):
             raise SystemExit("no Chromium: see tests/support/chromium.py")
-        opened = Opened(found.new_context())
+        browser = chromium.launched(playwright)
+        opened = Opened(browser.new_context(), browser.new_context)
         for number, path in enumerate([first, *PAGES]):
             name = path if number else f"{path} (first)"
             clock = time.perf_counter()
@@ -175,7 +176,7 @@ def visit(viewer: Viewer, results: Results, first: str) -> None:
             complete(page)
             results.seconds[f"{name}: complete"].append(time.perf_counter() - clock)
         opened.close()
-        found.close()
+        browser.close()
         if opened.problems:
             print("problems:", *opened.problems, sep="\n  ")
 

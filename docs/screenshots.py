@@ -15,7 +15,7 @@ from playwright.sync_api import sync_playwright
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
-from chromium import launched, look_where_fetched
+from chromium import is_there, launched, look_where_fetched
 from viewer_pages import Opened
 from viewer_process import command, start
 
@@ -51,12 +51,12 @@ def main() -> int:
     """Writes docs/images/viewer-*.png."""
     look_where_fetched()
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        browser = launched(playwright)
-        if browser is None:
+        if not is_there(playwright):
             print("no Chromium: the pictures of the viewer stay as they are", file=sys.stderr)
             return 1
+        browser = launched(playwright)
         viewer = start(Path(folder) / "log", command(*PAIR))
-        opened = Opened(browser.new_context())
+        opened = Opened(browser.new_context(), browser.new_context)
         for picture in PICTURES:
             page = opened.open(
                 viewer,

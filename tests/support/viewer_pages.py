@@ -60,14 +60,16 @@ class Opened:
     """The pages that one test opened.
 
     Args:
-        context: what holds them; scripts are fetched and compiled only once in it.
+        context: what holds them.
+        new_context: makes what holds a page that is to be alone.
 
     Attributes:
         problems: messages of the console at level error, exceptions, failed requests, requests to others.
     """
 
-    def __init__(self, context: BrowserContext) -> None:
+    def __init__(self, context: BrowserContext, new_context: Callable[[], BrowserContext]) -> None:
         self._context = context
+        self._new_context = new_context
         self._pages: list[Page] = []
         self._own_contexts: list[BrowserContext] = []
         self.problems: list[str] = []
@@ -114,9 +116,7 @@ class Opened:
             one.close()
 
     def _own_context(self) -> BrowserContext:
-        browser = self._context.browser
-        assert browser is not None
-        self._own_contexts.append(browser.new_context())
+        self._own_contexts.append(self._new_context())
         return self._own_contexts[-1]
 
 

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 import chromium
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
 from viewer_pages import Opened
 from viewer_process import Viewer, ViewerError, command, start
 
@@ -61,34 +61,42 @@ def viewer_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ViewerOf]:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """A headless Chromium; a test is skipped where there is none, except in CI."""
+def playwright() -> Iterator[Playwright]:
+    """Starts browsers; a test that needs one is skipped where there is none, except in CI."""
     chromium.look_where_fetched()
-    with sync_playwright() as playwright:
-        found = chromium.launched(playwright)
-        if found is None:
+    with sync_playwright() as started:
+        if not chromium.is_there(started):
             missing(
                 "no Chromium: install one (apt install chromium), set CCTRACE_CHROMIUM, "
                 "or run `python tests/support/chromium.py`"
             )
-        yield found
-        found.close()
+        yield started
 
 
 @pytest.fixture(scope="session")
-def context(browser: Browser) -> BrowserContext:
-    """What pages of all tests share: the scripts of the viewer, fetched and compiled once."""
-    return browser.new_context()
+def browser(playwright: Playwright) -> Iterator[Browser]:
+    """A headless Chromium with nothing cached."""
+    started = chromium.launched(playwright)
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="session")
+def context(playwright: Playwright, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext]:
+    """What the pages of all tests share: the scripts of the viewer, fetched and compiled once."""
+    started = chromium.with_profile(playwright, tmp_path_factory.mktemp("profile"))
+    yield started
+    started.close()
 
 
 @pytest.fixture
-def open_page(context: BrowserContext) -> Iterator[Callable[..., Page]]:
+def open_page(context: BrowserContext, request: pytest.FixtureRequest) -> Iterator[Callable[..., Page]]:
     """Opens pages: `open_page(viewer, "/steps", width=390, scheme="dark", complaints=True)`.
 
     `complaints` allows the browser to complain, where a test provokes that; `alone` gives it a browser with
     nothing cached and no cookies.
     """
-    opened = Opened(context)
+    opened = Opened(context, lambda: request.getfixturevalue("browser").new_context())
     yield opened.open
     opened.close()
     assert opened.problems == []
