@@ -31,6 +31,7 @@ class Viewer:
     log: Path
     url: str = ""
     token: str = ""
+    interrupted: bool = False
 
     @property
     def host(self) -> str:
@@ -56,14 +57,20 @@ class Viewer:
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode(), dict(error.headers)
 
+    def interrupt(self) -> None:
+        """Asks it to end, as Ctrl-C does."""
+        self.interrupted = True
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+
     def stop(self) -> int:
-        """Ends it as Ctrl-C does; its exit code.
+        """Waits for its end, which it asks for if nobody did; its exit code.
 
         Raises:
             ViewerError: it did not end, or printed a traceback while it ran.
         """
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
+        if not self.interrupted:
+            self.interrupt()
         try:
             code = self.process.wait(_PATIENCE_S)
         except subprocess.TimeoutExpired:

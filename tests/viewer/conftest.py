@@ -56,6 +56,8 @@ def viewer_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ViewerOf]:
         return running[words]
 
     yield viewer
+    for started in running.values():
+        started.interrupt()  # all at once: each takes a moment
     codes = {words: started.stop() for words, started in running.items()}
     assert {words: code for words, code in codes.items() if code != 0} == {}
 
