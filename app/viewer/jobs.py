@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
 import multiprocessing
+import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
-from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
 from typing import Any, Final, TypeVar
 
-from cctrace.errors import CctraceError, UnusableInputError
+from cctrace.errors import UnusableInputError
 
 T = TypeVar("T")
 
@@ -27,7 +27,6 @@ WORKERS: Final = 2
 """Analyses at a time: of a pair, one for each arm."""
 MAX_RESULTS: Final = 256
 """Results kept: a few for each recording of a large folder. The oldest go first."""
-_PR_SET_PDEATHSIG: Final = 1
 
 
 class Pending(Exception):  # noqa: N818 - a state of affairs, no error
@@ -46,6 +45,10 @@ class Pending(Exception):  # noqa: N818 - a state of affairs, no error
 class Jobs:
     """Computes results in the background, each once.
 
+    A job of large recordings has a process of its own, which ends with it: its memory is free again then, and
+    whatever ends the process ends no other one. A pool of processes of the standard library cannot be closed
+    while it works without now and then hanging at the end of the program.
+
     Args:
         rows: rows of all recordings, which decide where the work is done.
     """
@@ -53,9 +56,11 @@ class Jobs:
     def __init__(self, rows: int) -> None:
         self._in_processes: Final = rows >= MANY_ROWS
         self._one_by_one: Final = rows >= VERY_MANY_ROWS
-        self._lock = threading.Lock()
-        self._executor: Executor | None = None
+        self._threads: Final = ThreadPoolExecutor(1 if self._one_by_one else WORKERS)
+        self._lock: Final = threading.Lock()
         self._futures: dict[Hashable, Future[Any]] = {}
+        self._processes: set[SpawnProcess] = set()
+        self._closed = False
 
     def result(self, key: Hashable, doing: str, function: Callable[..., T], *args: Any, wait: bool) -> T:
         """The function's result for these arguments.
@@ -76,14 +81,13 @@ class Jobs:
             raise Pending(doing)
         try:
             found: T = future.result()
-        except CctraceError:
-            raise
-        except BrokenProcessPool:
-            self._forget(key)
+        except _ProcessEnded:
+            self._forget(key, future)
             raise UnusableInputError(
                 f"{doing}: the process that does it was ended; too little memory?"
             ) from None
         except MemoryError:
+            self._forget(key, future)
             raise UnusableInputError(f"{doing}: there is too little memory") from None
         return found
 
@@ -95,41 +99,81 @@ class Jobs:
             wait_for(under_way)
 
     def close(self) -> None:
-        """Ends the work that is under way."""
+        """Ends the work that is under way in processes, and does not begin what has not begun."""
         with self._lock:
-            executor, self._executor = self._executor, None
-        if executor is not None:
-            executor.shutdown(wait=False, cancel_futures=True)
+            self._closed = True
+            working = list(self._processes)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for process in working:
+            process.kill()
 
     def _future(self, key: Hashable, function: Callable[..., Any], args: tuple[Any, ...]) -> Future[Any]:
         with self._lock:
             if key not in self._futures:
                 while len(self._futures) >= MAX_RESULTS:
                     self._futures.pop(next(iter(self._futures)))
-                self._futures[key] = self._running().submit(function, *args)
+                work = self._in_process if self._in_processes else _at_once
+                self._futures[key] = self._threads.submit(work, function, args)
             return self._futures[key]
 
-    def _running(self) -> Executor:
-        if self._executor is None:
-            self._executor = self._processes() if self._in_processes else ThreadPoolExecutor(WORKERS)
-        return self._executor
-
-    def _processes(self) -> Executor:
-        spawn = multiprocessing.get_context("spawn")
-        if not self._one_by_one:
-            return ProcessPoolExecutor(WORKERS, spawn, _end_with_the_server)
-        if sys.version_info < (3, 11):
-            return ProcessPoolExecutor(1, spawn, _end_with_the_server)
-        return ProcessPoolExecutor(1, spawn, _end_with_the_server, max_tasks_per_child=1)
-
-    def _forget(self, key: Hashable) -> None:
-        """Lets the next request try again, with new processes."""
+    def _forget(self, key: Hashable, failed: Future[Any]) -> None:
+        """Lets the next request try again."""
         with self._lock:
-            self._futures.pop(key, None)
-            self._executor = None
+            if self._futures.get(key) is failed:
+                del self._futures[key]
+
+    def _in_process(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        spawn = multiprocessing.get_context("spawn")
+        receiving, sending = spawn.Pipe(duplex=False)
+        process = spawn.Process(target=_work, args=(sending, function, args), daemon=True)
+        with self._lock:
+            if self._closed:
+                raise _ProcessEnded
+            process.start()
+            self._processes.add(process)
+        # Its end is seen by the pipe only when nobody else holds it open.
+        sending.close()
+        try:
+            error, found = receiving.recv()
+        except EOFError:
+            raise _ProcessEnded from None
+        finally:
+            receiving.close()
+            process.join()
+            with self._lock:
+                self._processes.discard(process)
+        if error is not None:
+            raise error
+        return found
+
+
+class _ProcessEnded(Exception):  # noqa: N818 - says what has happened
+    """The process ended without a result."""
+
+
+def _at_once(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    return function(*args)
+
+
+def _work(sending: Connection, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    """What the process does: sends (error, result), one of them None."""
+    _end_with_the_server()
+    try:
+        answer: tuple[Exception | None, Any] = (None, function(*args))
+    except Exception as error:  # whoever waits for the result gets it
+        answer = (error, None)
+    sending.send(answer)
 
 
 def _end_with_the_server() -> None:
     """Ctrl-C is the server's to handle; without the server there is nothing to work for."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    threading.Thread(target=_wait_for_the_server, daemon=True).start()
+
+
+def _wait_for_the_server() -> None:
+    # Not by PR_SET_PDEATHSIG: the kernel sends that when the thread ends that started this process.
+    server = multiprocessing.parent_process()
+    if server is not None:
+        server.join()
+        os._exit(1)

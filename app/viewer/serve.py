@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import errno
+import logging
+import os
 import signal
 import socket
+import sys
 import threading
+import time
 import webbrowser
 from collections.abc import Callable
 from types import FrameType
@@ -20,6 +24,8 @@ from cctrace.errors import UnusableInputError
 LOOPBACK: Final = "127.0.0.1"
 USUAL_PORT: Final = 8050
 """Tried first where no port is asked for, so that addresses can be kept; if it is taken, any free one."""
+LAST_MOMENT_S: Final = 2.0
+"""Answers under way take less, except those that wait for an analysis."""
 THREADS: Final = 8
 """A browser asks for six things at once; more viewports than cores gain nothing."""
 
@@ -52,6 +58,8 @@ def serve(
     say(f"Viewer at {address} (Ctrl-C ends it)")
     if browser:
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+    # At the end of the server it would say that a browser still waits for something.
+    logging.getLogger("waitress.queue").setLevel(logging.ERROR)
     try:
         listening.run()
     except KeyboardInterrupt:
@@ -70,6 +78,21 @@ def _usual_or_free(host: str) -> int:
         except OSError:
             return 0
     return USUAL_PORT
+
+
+def end_without_waiting() -> None:
+    """Ends the program at once if threads still work after a moment.
+
+    Python aborts, or hangs, if a thread is inside a library when the program ends; nothing is left to save.
+    """
+    deadline = time.monotonic() + LAST_MOMENT_S
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread():
+            thread.join(max(deadline - time.monotonic(), 0))
+    if threading.active_count() > 1:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def _listening(server: Flask, host: str, port: int) -> Any:

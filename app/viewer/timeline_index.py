@@ -18,6 +18,9 @@ from cctrace.trace import Trace, open_trace
 MAX_BYTES: Final = 3 << 30
 """Indexes kept; those not asked for the longest go first. Two of a hundred million rows fit."""
 
+STOP_S: Final = 5.0
+"""Longest wait for a thread that was told to stop: it looks a few times a second."""
+
 _State = tuple[int, int]
 
 
@@ -33,13 +36,15 @@ class Indexed:
 class _Building:
     """An index that is being built, or has been."""
 
-    def __init__(self, path: Path, view: View) -> None:
+    def __init__(self, path: Path, view: View, closed: threading.Event) -> None:
         self._path = path
         self._view = view
+        self._closed = closed
         self.progress = 0.0
         self.found: Indexed | None = None
         self.error: Exception | None = None
-        threading.Thread(target=self._build, name=f"index of {path.name}", daemon=True).start()
+        self.thread = threading.Thread(target=self._build, name=f"index of {path.name}", daemon=True)
+        self.thread.start()
 
     def _build(self) -> None:
         try:
@@ -53,6 +58,8 @@ class _Building:
             self.error = error
 
     def _note(self, progress: float) -> None:
+        if self._closed.is_set():
+            raise UnusableInputError(f"{self._path}: the viewer has ended")
         self.progress = progress
 
     def result(self) -> Indexed:
@@ -71,6 +78,8 @@ class Indexes:
         self._opened: Final = {run.path: _state(run.path) for arm in view.arms for run in arm.runs}
         self._lock = threading.Lock()
         self._kept: OrderedDict[Path, _Building] = OrderedDict()
+        self._closed: Final = threading.Event()
+        view.at_close(self.close)
 
     def of(self, run: Run) -> Indexed:
         """The index of a recording.
@@ -88,11 +97,19 @@ class Indexes:
             )
         with self._lock:
             if run.path not in self._kept:
-                self._kept[run.path] = _Building(run.path, self._view)
+                self._kept[run.path] = _Building(run.path, self._view, self._closed)
             self._kept.move_to_end(run.path)
             building = self._kept[run.path]
             self._let_go()
         return building.result()
+
+    def close(self) -> None:
+        """Stops indexes that are being built, and waits until they have stopped."""
+        self._closed.set()
+        with self._lock:
+            building = [one.thread for one in self._kept.values()]
+        for thread in building:
+            thread.join(STOP_S)
 
     def _let_go(self) -> None:
         """Drops the indexes that were not asked for the longest, while all take too much."""

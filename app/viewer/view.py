@@ -60,6 +60,7 @@ class View:
 
     def __init__(self, arms: tuple[Arm, ...]) -> None:
         self.arms: Final = arms
+        self._at_close: Final[list[Callable[[], None]]] = []
         self._jobs: Final = Jobs(sum(run.trace.num_rows for arm in arms for run in arm.runs))
 
     @property
@@ -126,9 +127,15 @@ class View:
         """Waits for analyses under way, where their memory and the caller's would be too much together."""
         self._jobs.settle()
 
+    def at_close(self, function: Callable[[], None]) -> None:
+        """Has a function called when the view is closed."""
+        self._at_close.append(function)
+
     def close(self) -> None:
         """Ends the work that is under way."""
         self._jobs.close()
+        for function in self._at_close:
+            function()
 
 
 def opened(on: Sequence[Path], off: Sequence[Path] = ()) -> View:

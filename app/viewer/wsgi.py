@@ -8,6 +8,7 @@ must show that token, and other machines may ask; without it only programs of th
 
 from __future__ import annotations
 
+import atexit
 import os
 from pathlib import Path
 from typing import Final
@@ -29,6 +30,7 @@ def from_environment() -> Flask:
     if not 1 <= len(paths) <= 2:
         raise UnusableInputError(f"{FILES_VARIABLE}: name one recording, or two as ON{os.pathsep}OFF")
     view = opened(paths[:1], paths[1:])
+    atexit.register(view.close)
     guard = Guard(os.environ.get(TOKEN_VARIABLE) or None)
     server: Flask = _application(view, guard).server
     return server

@@ -75,10 +75,12 @@ def view(
 
 def _serve(shown: View, host: str, port: int | None, *, browser: bool) -> None:
     from cctrace.app.viewer.security import Guard  # noqa: PLC0415
-    from cctrace.app.viewer.serve import needs_token, serve  # noqa: PLC0415
+    from cctrace.app.viewer.serve import end_without_waiting, needs_token, serve  # noqa: PLC0415
     from cctrace.app.viewer.server import application  # noqa: PLC0415
 
     token = secrets.token_urlsafe(24) if needs_token(host) else None
     shown.prepare()
     app = application(shown, Guard(token))
     serve(app.server, host=host, port=port, token=token, browser=browser, say=typer.echo)
+    shown.close()
+    end_without_waiting()

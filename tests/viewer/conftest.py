@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -18,13 +19,19 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 import chromium
+from analysis import PIECE_STEPS, SERVER, write
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
+from simulator import OFF, ON, Recorder, Run
 from viewer_pages import Opened
 from viewer_process import Viewer, ViewerError, command, start
 
 SAMPLES: Final = Path(__file__).resolve().parents[2] / "sample_traces"
 REQUIRED: Final = bool(os.environ.get("CI") or os.environ.get("CCTRACE_REQUIRE_BROWSER"))
 """Whether a machine without a browser fails: on a developer's machine the tests are skipped."""
+
+BIG_ROWS: Final = int(float(os.environ.get("CCTRACE_VIEW_ROWS", "1e6")))
+"""Rows of each big recording: so many that analyses run in processes of their own. bench/viewer.py does the
+same with ten millions."""
 
 ViewerOf = Callable[..., Viewer]
 
@@ -62,7 +69,8 @@ def viewer_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ViewerOf]:
     assert {words: code for words, code in codes.items() if code != 0} == {}
 
 
-@pytest.fixture(scope="session")
+# While Playwright runs, its event loop is in the way of `asyncio.run`: it ends with the last test of a file.
+@pytest.fixture(scope="module")
 def playwright() -> Iterator[Playwright]:
     """Starts browsers; a test that needs one is skipped where there is none, except in CI."""
     chromium.look_where_fetched()
@@ -75,7 +83,7 @@ def playwright() -> Iterator[Playwright]:
         yield started
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(playwright: Playwright) -> Iterator[Browser]:
     """A headless Chromium with nothing cached."""
     started = chromium.launched(playwright)
@@ -84,9 +92,15 @@ def browser(playwright: Playwright) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def context(playwright: Playwright, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext]:
-    """What the pages of all tests share: the scripts of the viewer, fetched and compiled once."""
-    started = chromium.with_profile(playwright, tmp_path_factory.mktemp("profile"))
+def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a browser keeps the scripts of the viewer, fetched and compiled once."""
+    return tmp_path_factory.mktemp("profile")
+
+
+@pytest.fixture(scope="module")
+def context(playwright: Playwright, profile: Path) -> Iterator[BrowserContext]:
+    """What the pages of all tests share."""
+    started = chromium.with_profile(playwright, profile)
     yield started
     started.close()
 
@@ -110,3 +124,14 @@ def graph_pair(viewer_of: ViewerOf) -> Viewer:
     return viewer_of(
         SAMPLES / "server-graph-overlap-emulated.parquet", SAMPLES / "server-graph-overlap-off.parquet"
     )
+
+
+@pytest.fixture(scope="session")
+def big_pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A simulated pair, on and off."""
+    folder = tmp_path_factory.mktemp("big")
+    on, off = folder / "on.parquet", folder / "off.parquet"
+    run = Run(SERVER, OFF, steps=PIECE_STEPS, seed=1, recorder=Recorder(gpu="stamps", marks=False))
+    write(off, run, "off", BIG_ROWS)
+    write(on, replace(run, costs=ON, seed=2), "on", BIG_ROWS)
+    return on, off

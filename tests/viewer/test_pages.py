@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,9 +17,6 @@ SAMPLES = ROOT / "sample_traces"
 NARROW = {"width": 390, "height": 844}
 NARROW_TOO = ("vllm", "repeats")
 """Kinds with the longest names, and with the most controls."""
-BIG_ROWS = int(float(os.environ.get("CCTRACE_VIEW_ROWS", "1e6")))
-"""Rows of each big recording; bench/viewer.py does the same with ten millions."""
-
 OpenPage = Callable[..., Page]
 Files = tuple[Path, ...]
 
@@ -61,20 +56,6 @@ def files_of(tmp_path_factory: pytest.TempPathFactory, repeats: Files) -> Callab
         return made[kind]
 
     return files
-
-
-@pytest.fixture(scope="session")
-def big_pair(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    """A simulated pair of a million rows each."""
-    from analysis import PIECE_STEPS, SERVER, write  # noqa: PLC0415 - simulates only where it is needed
-    from simulator import OFF, ON, Recorder, Run  # noqa: PLC0415
-
-    folder = tmp_path_factory.mktemp("big")
-    on, off = folder / "on.parquet", folder / "off.parquet"
-    run = Run(SERVER, OFF, steps=PIECE_STEPS, seed=1, recorder=Recorder(gpu="stamps", marks=False))
-    write(off, run, "off", BIG_ROWS)
-    write(on, replace(run, costs=ON, seed=2), "on", BIG_ROWS)
-    return on, off
 
 
 def failings(page: Page) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
+import signal
 import threading
 import time
 from pathlib import Path
@@ -143,8 +143,29 @@ def test_very_large_recordings_are_analysed_one_by_one_by_processes_that_end() -
     working.settle()
     first = working.result("first", "Asking", os.getpid, wait=False)
     second = working.result("second", "Asking", os.getpid, wait=True)
-    if sys.version_info >= (3, 11):
-        assert first != second
+    assert first != second
+    working.close()
+
+
+def test_closing_ends_processes_that_work() -> None:
+    working = Jobs(rows=jobs.MANY_ROWS)
+    with pytest.raises(Pending):
+        working.result("long", "Sleeping", time.sleep, 600, wait=False)
+    deadline = time.monotonic() + 60
+    while not working._processes and time.monotonic() < deadline:
+        time.sleep(0.01)
+    (process,) = working._processes
+    working.close()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    with pytest.raises(UnusableInputError, match="was ended"):
+        working.result("long", "Sleeping", time.sleep, 600, wait=True)
+
+
+def test_errors_cross_from_the_process() -> None:
+    working = Jobs(rows=jobs.MANY_ROWS)
+    with pytest.raises(UnusableInputError, match="no such file"):
+        working.result("gone", "Reading", summary_of, Path("/nowhere.parquet"), wait=True)
     working.close()
 
 
