@@ -5,6 +5,7 @@ Needs Chromium, as the tests do.
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -50,12 +51,15 @@ PICTURES: Final = (
 def main() -> int:
     """Writes docs/images/viewer-*.png."""
     look_where_fetched()
+    # Paths are shown as given; without folders the pictures are the same everywhere.
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         if not is_there(playwright):
             print("no Chromium: the pictures of the viewer stay as they are", file=sys.stderr)
             return 1
         browser = launched(playwright)
-        viewer = start(Path(folder) / "log", command(*PAIR))
+        for path in PAIR:
+            shutil.copy(path, folder)
+        viewer = start(Path(folder) / "log", command(*(path.name for path in PAIR)), folder)
         opened = Opened(browser.new_context(), browser.new_context)
         for picture in PICTURES:
             page = opened.open(

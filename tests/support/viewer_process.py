@@ -96,8 +96,14 @@ def workers(number: int) -> list[str]:
     ]
 
 
-def start(log: Path, words: list[str], **environment: str) -> Viewer:
+def start(log: Path, words: list[str], folder: str | Path = "/", **environment: str) -> Viewer:
     """Starts a viewer, and returns when it answers.
+
+    Args:
+        log: where it prints.
+        words: the command.
+        folder: where it runs. In the repository, `cctrace` would be the folder: a part of the package only.
+        environment: variables that are set or changed.
 
     Raises:
         ViewerError: it ended before.
@@ -105,7 +111,7 @@ def start(log: Path, words: list[str], **environment: str) -> Viewer:
     with log.open("w") as sink:
         process = subprocess.Popen(
             words,
-            cwd="/",  # in the repository, `cctrace` would be the folder: a part of the package only
+            cwd=folder,
             stdout=sink,
             stderr=subprocess.STDOUT,
             text=True,
