@@ -65,7 +65,11 @@ def viewer_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ViewerOf]:
     yield viewer
     for started in running.values():
         started.interrupt()  # all at once: each takes a moment
-    codes = {words: started.stop() for words, started in running.items()}
+    try:
+        codes = {words: started.stop() for words, started in running.items()}
+    finally:
+        for started in running.values():
+            started.process.kill()
     assert {words: code for words, code in codes.items() if code != 0} == {}
 
 

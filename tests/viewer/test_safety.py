@@ -316,7 +316,11 @@ def spoiled_later(tmp_path_factory: pytest.TempPathFactory, browser: Browser) ->
         return started[-1]
 
     yield viewer
-    assert [one.stop() for one in started] == [0] * len(started)  # which also fails for a traceback
+    try:
+        assert [one.stop() for one in started] == [0] * len(started)  # which also fails for a traceback
+    finally:
+        for one in started:
+            one.process.kill()
 
 
 CHANGES: dict[str, Callable[[Path], object]] = {
