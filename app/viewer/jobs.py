@@ -23,6 +23,8 @@ starting a process takes about a second, more than the analysis of fewer rows.""
 VERY_MANY_ROWS: Final = 40_000_000
 """From this many rows on work that needs much memory is done one after the other, and a process that has done
 some ends, so that its memory is free again."""
+NICE: Final = 10
+"""What processes that analyse leave to others: the browser shows its first page while they work."""
 WORKERS: Final = 2
 """Analyses at a time: of a pair, one for each arm."""
 MAX_RESULTS: Final = 256
@@ -158,6 +160,7 @@ def _at_once(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
 def _work(sending: Connection, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
     """What the process does: sends (error, result), one of them None."""
     _end_with_the_server()
+    os.nice(NICE)
     try:
         answer: tuple[Exception | None, Any] = (None, function(*args))
     except Exception as error:  # whoever waits for the result gets it
