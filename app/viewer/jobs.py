@@ -62,6 +62,7 @@ class Jobs:
         self._lock: Final = threading.Lock()
         self._futures: dict[Hashable, Future[Any]] = {}
         self._processes: set[SpawnProcess] = set()
+        self._make_room: list[Callable[[], None]] = []
         self._closed = False
 
     def result(self, key: Hashable, doing: str, function: Callable[..., T], *args: Any, wait: bool) -> T:
@@ -92,6 +93,10 @@ class Jobs:
             self._forget(key, future)
             raise UnusableInputError(f"{doing}: there is too little memory") from None
         return found
+
+    def make_room_by(self, function: Callable[[], None]) -> None:
+        """Has a function called before each job that needs much memory: it lets go what can be had again."""
+        self._make_room.append(function)
 
     def settle(self) -> None:
         """Waits until nothing is under way, where work is done one after the other; else returns at once."""
@@ -125,6 +130,9 @@ class Jobs:
                 del self._futures[key]
 
     def _in_process(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        if self._one_by_one:
+            for make_room in self._make_room:
+                make_room()
         spawn = multiprocessing.get_context("spawn")
         receiving, sending = spawn.Pipe(duplex=False)
         process = spawn.Process(target=_work, args=(sending, function, args), daemon=True)

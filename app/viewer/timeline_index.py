@@ -80,6 +80,7 @@ class Indexes:
         self._kept: OrderedDict[Path, _Building] = OrderedDict()
         self._closed: Final = threading.Event()
         view.at_close(self.close)
+        view.make_room_by(self.let_all_go)
 
     def of(self, run: Run) -> Indexed:
         """The index of a recording.
@@ -110,6 +111,12 @@ class Indexes:
             building = [one.thread for one in self._kept.values()]
         for thread in building:
             thread.join(STOP_S)
+
+    def let_all_go(self) -> None:
+        """Drops the indexes that are ready; whoever asks for one again waits while it is built."""
+        with self._lock:
+            for path in [path for path, one in self._kept.items() if one.found is not None]:
+                del self._kept[path]
 
     def _let_go(self) -> None:
         """Drops the indexes that were not asked for the longest, while all take too much."""

@@ -127,6 +127,10 @@ class View:
         """Waits for analyses under way, where their memory and the caller's would be too much together."""
         self._jobs.settle()
 
+    def make_room_by(self, function: Callable[[], None]) -> None:
+        """Has a function called before each analysis that needs much memory; see `Jobs.make_room_by`."""
+        self._jobs.make_room_by(function)
+
     def at_close(self, function: Callable[[], None]) -> None:
         """Has a function called when the view is closed."""
         self._at_close.append(function)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -15,6 +16,7 @@ from cctrace.analyzers.summary import summary_of
 from cctrace.app.viewer import jobs
 from cctrace.app.viewer.address import Address
 from cctrace.app.viewer.jobs import Jobs, Pending
+from cctrace.app.viewer.timeline_index import Indexes
 from cctrace.app.viewer.view import opened
 from cctrace.errors import UnusableInputError
 
@@ -145,6 +147,35 @@ def test_very_large_recordings_are_analysed_one_by_one_by_processes_that_end() -
     second = working.result("second", "Asking", os.getpid, wait=True)
     assert first != second
     working.close()
+
+
+@pytest.mark.parametrize(("rows", "made"), [(jobs.VERY_MANY_ROWS, 2), (jobs.MANY_ROWS, 0), (1, 0)])
+def test_room_is_made_before_work_that_needs_much_memory(rows: int, made: int) -> None:
+    calls: list[int] = []
+    working = Jobs(rows=rows)
+    working.make_room_by(lambda: calls.append(1))
+    for number in (1, 2, 2):
+        working.result(number, "Asking", os.getpid, wait=True)
+    assert len(calls) == made
+    working.close()
+
+
+def test_indexes_are_let_go_and_built_again() -> None:
+    view = opened([ON])
+    indexes = Indexes(view)
+    run = view.arms[0].runs[0]
+
+    def index() -> object:
+        while True:
+            with contextlib.suppress(Pending):
+                return indexes.of(run)
+            time.sleep(0.01)
+
+    first = index()
+    assert index() is first
+    indexes.let_all_go()
+    assert index() is not first
+    view.close()
 
 
 def test_closing_ends_processes_that_work() -> None:
