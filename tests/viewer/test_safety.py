@@ -109,8 +109,7 @@ def test_parameters_of_an_address_never_become_html(
 ODD_NUMBERS = ("-1", "1e308", "99999999999999999999", "NaN", "", "0x10", "٣", "on", "1e3", "-0", "2147483648")
 
 
-@pytest.mark.parametrize("turn", [0, 3])
-@pytest.mark.parametrize("path", ["/steps", "/timeline", "/copies"])
+@pytest.mark.parametrize(("path", "turn"), [("/steps", 0), ("/timeline", 3), ("/copies", 6)])
 def test_numbers_of_an_address_may_be_anything(
     graph_pair: Viewer, open_page: OpenPage, path: str, turn: int
 ) -> None:
@@ -325,9 +324,7 @@ def spoiled_later(tmp_path_factory: pytest.TempPathFactory, browser: Browser) ->
 
 CHANGES: dict[str, Callable[[Path], object]] = {
     "gone": lambda file: file.unlink(),
-    "emptied": lambda file: file.write_bytes(b""),
     "other bytes inside": lambda file: damaged(OFF, file),
-    "cut": lambda file: file.write_bytes(file.read_bytes()[:5000]),
 }
 
 
