@@ -45,6 +45,7 @@ bench: $(VENV)/.tested $(VENV)/.browser ## measure conversion, analysis, attribu
 	$(BIN)/python bench/attribution.py
 	$(BIN)/python bench/attribution_scores.py
 	$(BIN)/python bench/false_alarms.py
+	$(BIN)/python bench/viewport.py
 	$(BIN)/python bench/viewer.py
 
 docs: $(VENV)/.tested $(VENV)/.browser ## write the generated parts and pictures of docs/ anew
