@@ -284,7 +284,7 @@ def test_a_step_opens_by_keyboard(open_page: OpenPage, graph_pair: Viewer) -> No
     page.keyboard.press("Enter")
     page.get_by_text("0 to 298").wait_for()
     number.fill("12")
-    page.keyboard.press("Enter")
+    number.press("Enter")
 
     page.wait_for_url("**/timeline*")
     assert said(page) | {"arm": "on", "step": "12"} == said(page)
