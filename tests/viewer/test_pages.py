@@ -66,7 +66,7 @@ def failings(page: Page) -> list[str]:
     return found + too_wide(page)
 
 
-@pytest.mark.parametrize("kind", ["graph", "eager", "vllm", "one", "repeats", "host-only"])
+@pytest.mark.parametrize("kind", ["eager", "vllm", "one", "repeats", "host-only"])
 def test_every_page_shows_something_and_fits_the_window(
     viewer_of: Callable[..., Viewer], files_of: Callable[[str], Files], open_page: OpenPage, kind: str
 ) -> None:

@@ -92,6 +92,8 @@ def test_texts_of_a_recording_never_become_html(hostile_pair: Viewer, open_page:
         return found + harm(page)
 
     assert wrong_pages(page, look) == {}
+    page.evaluate("document.body.insertAdjacentHTML('beforeend', '<b class=pwned>bold</b>')")
+    assert len(harm(page)) == 1
 
 
 @pytest.mark.parametrize("path", PAGES)
