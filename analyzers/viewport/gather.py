@@ -98,7 +98,7 @@ def gather(track: Track, tone_of_form: SmallIntArray, window: Window, shortest: 
         level = track.levels[number]
         touching = (level.first[blocks] < window.end) & (level.latest_end[blocks] > window.begin)
         blocks = blocks[touching]
-        shortest = _longest_of(level.longest[blocks], shortest, most)
+        shortest = longest_of(level.longest[blocks], shortest, most)
         fine = _fine_enough(level, blocks, window, shortest)
         heaps.append(_heap(track, number, blocks[fine]))
         size = FACTOR if number else BLOCK_ROWS
@@ -108,25 +108,28 @@ def gather(track: Track, tone_of_form: SmallIntArray, window: Window, shortest: 
     touching = (start < window.end) & (end > window.begin)
     rows = blocks[touching]
     duration = track.rows.duration(rows)
-    shortest = _longest_of(duration, shortest, most)
+    shortest = longest_of(duration, shortest, most)
     seen = duration >= shortest
     heaps.append(_rows_heap(track, rows[~seen], tone_of_form))
     return Gathered(rows[seen], duration[seen], _in_columns(heaps, window, len(track.tones)))
 
 
-def dust_of(track: Track, tone_of_form: SmallIntArray, positions: IntArray, window: Window) -> Dust:
-    """Rows of a track summed up in columns."""
-    return _in_columns([_rows_heap(track, positions, tone_of_form)], window, len(track.tones))
+def longest_of(longest: IntArray, shortest: float, most: int) -> float:
+    """From which duration on rows are seen, so that they are `most` at most.
 
-
-def _longest_of(longest: IntArray, shortest: float, most: int) -> float:
-    """The shortest duration that at most `most` rows have, if there are blocks with so long ones.
-
-    Every block holds a row that takes as long as its longest one: so many rows at least would be seen.
+    Args:
+        longest: durations, ns: of rows, or of the longest row of each block.
+        shortest: rows that take at least so long, ns, are seen if they are not too many.
+        most: how many rows are seen at most; of equally long ones all are or none.
     """
     if np.count_nonzero(longest >= shortest) <= most:
         return shortest
     return float(np.partition(longest, len(longest) - most - 1)[len(longest) - most - 1]) + 1.0
+
+
+def dust_of(track: Track, tone_of_form: SmallIntArray, positions: IntArray, window: Window) -> Dust:
+    """Rows of a track summed up in columns."""
+    return _in_columns([_rows_heap(track, positions, tone_of_form)], window, len(track.tones))
 
 
 def _fine_enough(level: Level, blocks: IntArray, window: Window, shortest: float) -> BoolArray:

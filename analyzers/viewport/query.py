@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -9,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from cctrace.analyzers.columns import FloatArray, IntArray, SmallIntArray
-from cctrace.analyzers.viewport.gather import Dust, Gathered, Window, dust_of, gather
+from cctrace.analyzers.viewport.gather import Dust, Gathered, Window, dust_of, gather, longest_of
 from cctrace.analyzers.viewport.index import Index
 from cctrace.analyzers.viewport.lanes import Lane
 from cctrace.analyzers.viewport.tracks import Track
@@ -101,23 +102,27 @@ class _Part:
     whole: bool
     found: Gathered
 
+    def coarser(self, factor: int) -> _Part:
+        """The same with columns of dust that are wider by a factor."""
+        return replace(self, found=replace(self.found, dust=self.found.dust.coarser(factor)))
+
 
 def visible(index: Index, lanes: Sequence[Lane], window: Window) -> Answer:
     """What a window shows of some lanes: MAX_ITEMS marks and columns of dust at most.
 
-    Rows that take at least about a column are marks; where only few rows are in the window, all of them are.
+    Rows that take at least a column are marks; where only few rows are in the window, all of them are. Where
+    marks and dust are too many together, dust comes in wider columns, and only the longest rows are marks.
     """
     tracks = [track for lane in lanes for track in lane.tracks]
     few = MAX_ITEMS // (2 * max(len(tracks), 1))
-    coarse = parts = [_part(index, track, window, few) for track in tracks]
+    parts = [_part(index, track, window, few) for track in tracks]
     factor = 1
-    while _items(coarse) > MAX_ITEMS:
-        factor *= 2
-        coarse = [_coarser(index, one, window, factor) for one in parts]
-    shown = min(factor, window.columns)
-    answers = iter([_answer(index, one, window, shown) for one in coarse])
+    if _marks(parts) + _columns(parts) > MAX_ITEMS:
+        factor, most = _room(index, parts, window)
+        parts = [one.coarser(factor) for one in _longest(index, parts, window, most)]
+    answers = iter([_answer(index, one, window, factor) for one in parts])
     return Answer(
-        window, shown, tuple(LaneAnswer(lane, tuple(next(answers) for _ in lane.tracks)) for lane in lanes)
+        window, factor, tuple(LaneAnswer(lane, tuple(next(answers) for _ in lane.tracks)) for lane in lanes)
     )
 
 
@@ -128,17 +133,47 @@ def _part(index: Index, track: Track, window: Window, few: int) -> _Part:
     return _Part(track, whole, gather(track, index.forms.tone, window, shortest, most))
 
 
-def _coarser(index: Index, part: _Part, window: Window, factor: int) -> _Part:
-    """The same with columns wider by a factor, and marks that are long enough for those."""
+def _room(index: Index, parts: Sequence[_Part], window: Window) -> tuple[int, int]:
+    """By which factor columns of dust are wider, and how many marks there is room for then.
+
+    Marks get half of an answer if they need it, and what dust leaves: as much as if every row that may become
+    dust were.
+    """
+    wanted = min(_marks(parts), MAX_ITEMS // 2)
+    dust = _without(index, parts, window, math.inf)
+    factor = 1
+    while factor < window.columns and MAX_ITEMS - _columns(dust) < wanted:
+        dust = [one.coarser(2) for one in dust]
+        factor *= 2
+    return min(factor, window.columns), MAX_ITEMS - _columns(dust)
+
+
+def _longest(index: Index, parts: Sequence[_Part], window: Window, most: int) -> list[_Part]:
+    """The same with at most so many marks: all of those parts that are whole, and the longest of the others."""
+    most -= _marks([one for one in parts if one.whole])
+    others = [part.found.duration for part in parts if not part.whole]
+    shortest = longest_of(np.concatenate(others), 0.0, most) if others else 0.0
+    return _without(index, parts, window, shortest)
+
+
+def _without(index: Index, parts: Sequence[_Part], window: Window, shortest: float) -> list[_Part]:
+    """The same with marks only of rows that take at least so long, ns, and all of those parts that are whole."""
+    return [one if one.whole else _hidden(index, one, window, shortest) for one in parts]
+
+
+def _hidden(index: Index, part: _Part, window: Window, shortest: float) -> _Part:
     found = part.found
-    short = (found.duration < window.width * factor) & (not part.whole)
+    short = found.duration < shortest
     dust = found.dust + dust_of(part.track, index.forms.tone, found.positions[short], window)
-    left = Gathered(found.positions[~short], found.duration[~short], dust.coarser(factor))
-    return replace(part, found=left)
+    return replace(part, found=Gathered(found.positions[~short], found.duration[~short], dust))
 
 
-def _items(parts: Sequence[_Part]) -> int:
-    return sum(len(part.found.positions) + len(_occupied(part.found.dust)) for part in parts)
+def _marks(parts: Sequence[_Part]) -> int:
+    return sum(len(part.found.positions) for part in parts)
+
+
+def _columns(parts: Sequence[_Part]) -> int:
+    return sum(len(_occupied(part.found.dust)) for part in parts)
 
 
 def _occupied(dust: Dust) -> IntArray:

@@ -284,7 +284,24 @@ def test_a_step_opens_by_keyboard(open_page: OpenPage, graph_pair: Viewer) -> No
     page.keyboard.press("Enter")
     page.get_by_text("0 to 298").wait_for()
     number.fill("12")
-    number.press("Enter")
+    page.keyboard.press("Enter")
+
+    page.wait_for_url("**/timeline*")
+    assert said(page) | {"arm": "on", "step": "12"} == said(page)
+
+
+def test_a_step_typed_faster_than_the_browser_draws_opens(open_page: OpenPage, graph_pair: Viewer) -> None:
+    page = steps_page(open_page, graph_pair)
+
+    page.get_by_label("Number of the step to open").evaluate(
+        """async input => {
+          const write = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set;
+          write.call(input, "12");
+          input.dispatchEvent(new Event("input", { bubbles: true }));
+          await new Promise(queueMicrotask);
+          input.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
+        }"""
+    )
 
     page.wait_for_url("**/timeline*")
     assert said(page) | {"arm": "on", "step": "12"} == said(page)

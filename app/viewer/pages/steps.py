@@ -167,6 +167,8 @@ def _open_form(arms: Sequence[ArmSteps]) -> Component:
         max=max(len(one.process) for one in arms) - 1,
         allowDecimal=False,
         hideControls=True,
+        # The number goes along with Enter; without, it would be sent a moment later.
+        debounce=True,
         size="sm",
         w=110,
         **attributes(aria_label="Number of the step to open"),
