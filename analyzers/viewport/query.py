@@ -149,7 +149,7 @@ def _room(index: Index, parts: Sequence[_Part], window: Window) -> tuple[int, in
 
 
 def _longest(index: Index, parts: Sequence[_Part], window: Window, most: int) -> list[_Part]:
-    """The same with at most so many marks: all of those parts that are whole, and the longest of the others."""
+    """The same with at most so many marks: all of parts that are whole, and the longest of the others."""
     most -= _marks([one for one in parts if one.whole])
     others = [part.found.duration for part in parts if not part.whole]
     shortest = longest_of(np.concatenate(others), 0.0, most) if others else 0.0
@@ -157,7 +157,7 @@ def _longest(index: Index, parts: Sequence[_Part], window: Window, most: int) ->
 
 
 def _without(index: Index, parts: Sequence[_Part], window: Window, shortest: float) -> list[_Part]:
-    """The same with marks only of rows that take at least so long, ns, and all of those parts that are whole."""
+    """The same with marks only of rows that take at least so long, ns, and all of parts that are whole."""
     return [one if one.whole else _hidden(index, one, window, shortest) for one in parts]
 
 
