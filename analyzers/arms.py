@@ -85,7 +85,8 @@ def arm_of(recording: Recording) -> Arm:
         raise UnusableInputError(
             f"{recording.path}: cannot tell the steps, because {why}; record a longer run, or mark its steps"
         )
-    _, process, steps = max(arms, key=lambda one: one[0])
+    # As steps are listed: of equal ones the one with more steps.
+    _, process, steps = max(arms, key=lambda one: (one[0], len(one[2])))
     return Arm(recording, process, steps, len(arms) - 1)
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cctrace.analyzers.columns import BoolArray, IntArray, SmallIntArray, codes, integers, words
-from cctrace.analyzers.forms import TIMES, Packed, counted, looked_up, packed
+from cctrace.analyzers.forms import TIMES, Packed, counted, looked_up, masked, packed
 from cctrace.trace.schema import (
     BLOCKING_WAITS,
     COPY_KINDS,
@@ -140,13 +140,17 @@ class Calls:
 
     def pick(self, rows: BoolArray | IntArray | slice) -> Calls:
         """The calls that a mask, a list of positions or a slice selects, in the same order."""
+        columns = (self.start_ns, self.duration_ns, self.form)
         if isinstance(rows, slice):
             if rows.indices(len(self)) == (0, len(self), 1):
                 return self
-            return Calls(self.start_ns[rows], self.duration_ns[rows], self.form[rows], self.forms)
-        if rows.dtype == np.bool_:
-            return self if rows.all() else self.pick(np.flatnonzero(rows))
-        start, duration, form = (looked_up(one, rows) for one in (self.start_ns, self.duration_ns, self.form))
+            start, duration, form = (one[rows] for one in columns)
+        elif rows.dtype == np.bool_:
+            if rows.all():
+                return self
+            start, duration, form = masked(rows, *columns)
+        else:
+            start, duration, form = (looked_up(one, rows) for one in columns)
         return Calls(start, duration, form, self.forms)
 
     def each(self, of_forms: npt.NDArray[Any]) -> npt.NDArray[Any]:

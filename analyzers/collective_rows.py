@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -68,8 +69,9 @@ _HOST_COLUMNS: Final = (
     "graph_id",
     "correlation",
 )
-WANTED: Final = ("kernel", "graph", "capture-begin", "graph-build")
-KERNEL, GRAPH, CAPTURE_BEGIN, BUILD = range(len(WANTED))
+_REPLAY_COLUMNS: Final = ("operation", "start_ns", "pid", "graph_id", "correlation")
+WANTED: Final = ("kernel", "capture-begin", "graph-build")
+KERNEL, CAPTURE_BEGIN, BUILD = range(len(WANTED))
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +110,7 @@ class NcclCalls:
 
 @dataclass(frozen=True, eq=False)
 class HostRows:
-    """Launches of collective kernels, replays of graphs, and how graphs were made; in the order of the file.
+    """Launches of collective kernels, and how graphs were made; in the order of the file.
 
     Attributes:
         what: position in WANTED.
@@ -147,10 +149,22 @@ class HostRows:
         """Collective kernels launched, or recorded into graphs."""
         return self.pick(self.what == KERNEL)
 
-    @property
-    def replays(self) -> HostRows:
-        """Launches of graphs."""
-        return self.pick(self.what == GRAPH)
+
+@dataclass(frozen=True, eq=False)
+class Replays:
+    """Launches of graphs, in the order of the file.
+
+    Attributes:
+        start_ns: begin of the call.
+        pid: process.
+        graph_id: executable graph.
+        correlation: joins it to rows of the GPU, −1 if there are none.
+    """
+
+    start_ns: IntArray
+    pid: IntArray
+    graph_id: IntArray
+    correlation: IntArray
 
 
 def nccl_calls(trace: Trace) -> NcclCalls:
@@ -192,7 +206,7 @@ def _integers_of(texts: pa.Array) -> IntArray:
 
 
 def host_rows(trace: Trace) -> HostRows:
-    """The launches of collective kernels of a trace, and all that tells which graphs hold some."""
+    """The launches of collective kernels of a trace, and what tells which graphs hold some."""
     numbers: dict[str, int] = {}
     parts = [_of_batch(batch, numbers) for batch in trace.batches(_HOST_COLUMNS, kinds=("submit", "capture"))]
     parts = parts or [_of_batch(trace.table(_HOST_COLUMNS, kinds=[]), numbers)]
@@ -205,12 +219,34 @@ def _of_batch(batch: pa.RecordBatch | pa.Table, numbers: dict[str, int]) -> dict
     what = codes(table, "operation", WANTED)
     captured = codes(table, "kind", ("capture",)) == 0
     symbol = collective_symbols(table, "kernel", numbers)
-    wanted = np.where(what == KERNEL, symbol >= 0, (what >= 0) & ((what != GRAPH) | ~captured))
-    rows = np.flatnonzero(wanted)
+    rows = np.flatnonzero(np.where(what == KERNEL, symbol >= 0, what >= 0))
     numeric = ("start_ns", "pid", "tid", "stream", "graph_id", "correlation")
     table = table.select(numeric).take(pa.array(rows))
     found = {name: integers(table, name).astype(np.int64) for name in numeric}
     return {"what": what[rows], "captured": captured[rows], "symbol": symbol[rows], **found}
+
+
+def replays_of(trace: Trace, graphs: Collection[tuple[int, int]]) -> Replays:
+    """The launches of some graphs, (pid, graph_id); of no graphs nothing is read."""
+    numeric = _REPLAY_COLUMNS[1:]
+    parts: list[tuple[IntArray, ...]] = []
+    for batch in trace.batches(_REPLAY_COLUMNS, kinds="submit") if graphs else ():
+        table = pa.table({name: batch.column(name) for name in _REPLAY_COLUMNS})
+        table = table.filter(pa.array(codes(table, "operation", ("graph",)) == 0))
+        columns = tuple(integers(table, name).astype(np.int64) for name in numeric)
+        of_those = _one_of(columns[1], columns[2], graphs)
+        parts.append(tuple(column[of_those] for column in columns))
+    if not parts:
+        return Replays(*(np.zeros(0, np.int64) for _ in numeric))
+    return Replays(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def _one_of(pid: IntArray, graph_id: IntArray, graphs: Collection[tuple[int, int]]) -> BoolArray:
+    found = np.zeros(len(pid), np.bool_)
+    for process in {process for process, _ in graphs}:
+        own = [graph for other, graph in graphs if other == process]
+        found |= (pid == process) & np.isin(graph_id, own)
+    return found
 
 
 def collective_symbols(table: pa.Table, name: str, numbers: dict[str, int]) -> IntArray:

@@ -16,7 +16,14 @@ from cctrace.analyzers.collective_calls import (
     recipes,
     unknown_exchange,
 )
-from cctrace.analyzers.collective_rows import HostRows, collective_symbols, host_rows, nccl_calls
+from cctrace.analyzers.collective_rows import (
+    HostRows,
+    Replays,
+    collective_symbols,
+    host_rows,
+    nccl_calls,
+    replays_of,
+)
 from cctrace.analyzers.columns import MISSING, BoolArray, IntArray, integers
 from cctrace.analyzers.copy_rows import told_apart
 from cctrace.analyzers.loading import Recording
@@ -35,20 +42,25 @@ class Windows:
     """The steady steps of the processes that take part.
 
     Attributes:
-        steps: pid → (begin, end) of each steady step; a process without steps of its own has those of the
-            process with most steady time. Empty: no process has any, and everything counts.
+        steps: pid → (begin, end) of each steady step, the process with most steady time first. Empty: no
+            process has any, and everything counts.
         why_none: why there are none; None if there are.
     """
 
     steps: Mapping[int, tuple[IntArray, IntArray]]
     why_none: str | None
 
+    def of(self, pid: int) -> tuple[IntArray, IntArray]:
+        """(begin, end) of the steps of a process; one without steps of its own has those of the first."""
+        return self.steps.get(pid) or next(iter(self.steps.values()))
+
     def inside(self, pid: IntArray, time_ns: IntArray) -> BoolArray:
         """Which moments of which processes count."""
         if not self.steps:
             return np.ones(len(pid), np.bool_)
         counts = np.zeros(len(pid), np.bool_)
-        for process, (start, end) in self.steps.items():
+        for process in np.unique(pid).tolist():
+            start, end = self.of(process)
             own = np.flatnonzero(pid == process)
             at = np.searchsorted(start, time_ns[own], side="right") - 1
             counts[own] = (at >= 0) & (time_ns[own] < end[np.maximum(at, 0)])
@@ -104,8 +116,29 @@ class _GpuRows:
         return len(self.kernel)
 
 
-def windows_of(recording: Recording, pids: IntArray) -> Windows:
-    """The steady steps that the collectives of some processes are looked for in."""
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """What is joined.
+
+    Attributes:
+        launches: of collective kernels.
+        recipes: (pid, graph) → the captured launches that it holds, for graphs that hold some.
+        replays: launches of these graphs.
+        gpu: runs of collective kernels.
+        known: what each launch carries out.
+        symbols: of all kernels.
+    """
+
+    launches: HostRows
+    recipes: Mapping[tuple[int, int], IntArray]
+    replays: Replays
+    gpu: _GpuRows
+    known: Exchanged
+    symbols: tuple[str, ...]
+
+
+def windows_of(recording: Recording) -> Windows:
+    """The steady steps in which collectives are looked for."""
     found: dict[int, tuple[IntArray, IntArray]] = {}
     reason = "no process handed work to the GPU"
     for process in recording.processes:
@@ -118,21 +151,19 @@ def windows_of(recording: Recording, pids: IntArray) -> Windows:
             found[process.pid] = (steps.start_ns[steady], steps.end_ns[steady])
     if not found:
         return Windows({}, reason)
-    most = max(found.values(), key=lambda one: int((one[1] - one[0]).sum()))
-    return Windows({pid: found.get(pid, most) for pid in np.unique(pids).tolist()}, None)
+    order = sorted(found, key=lambda pid: -int((found[pid][1] - found[pid][0]).sum()))
+    return Windows({pid: found[pid] for pid in order}, None)
 
 
-def collective_runs(trace: Trace, recording: Recording) -> tuple[CollectiveRuns, Windows]:
-    """The collectives of a trace, and the steady steps that they lie in."""
+def collective_runs(trace: Trace, windows: Windows) -> CollectiveRuns:
+    """The collectives of a trace within its steady steps."""
     host = host_rows(trace)
     numbers = {symbol: number for number, symbol in enumerate(host.symbols)}
     gpu = _gpu_rows(trace, numbers)
-    launches = host.launches
-    known = exchanged(nccl_calls(trace), launches)
-    windows = windows_of(recording, np.concatenate((launches.pid, gpu.pid)))
-    symbols = tuple(numbers)
-    made = _Join(host, gpu, known, windows, symbols)
-    return made.runs(), windows
+    known = exchanged(nccl_calls(trace), host.launches)
+    graphs = {graph: recipe for graph, recipe in recipes(host).items() if len(recipe)}
+    replays = replays_of(trace, graphs)
+    return _Join(_Rows(host.launches, graphs, replays, gpu, known, tuple(numbers)), windows).runs()
 
 
 def _gpu_rows(trace: Trace, numbers: dict[str, int]) -> _GpuRows:
@@ -153,19 +184,16 @@ def _gpu_batch(batch: pa.RecordBatch | pa.Table, numbers: dict[str, int]) -> tup
 class _Join:
     """Joins rows of the GPU with what was launched: one launch, or one node of a replay, is one row."""
 
-    def __init__(
-        self, host: HostRows, gpu: _GpuRows, known: Exchanged, windows: Windows, symbols: tuple[str, ...]
-    ) -> None:
-        self.launches, self.replays = host.launches, host.replays
-        self.recipes = recipes(host)
+    def __init__(self, rows: _Rows, windows: Windows) -> None:
+        known, gpu, symbols = rows.known, rows.gpu, rows.symbols
+        self.launches, self.recipes, self.replays = rows.launches, rows.recipes, rows.replays
         self.gpu, self.windows, self.symbols = gpu, windows, symbols
         # What is known by its symbol alone comes after what calls say.
         self.kinds = (*known.kinds, *(unknown_exchange(symbol) for symbol in symbols))
         self.by_symbol = len(known.kinds)
         self.what = np.where(known.what >= 0, known.what, self.by_symbol + self.launches.symbol)
         self.call_ns = known.call_ns
-        pids = np.unique(np.concatenate((self.launches.pid, self.replays.pid, gpu.pid)))
-        self.pids = {int(pid): index for index, pid in enumerate(pids.tolist())}
+        self.pids = np.unique(np.concatenate((self.launches.pid, self.replays.pid, gpu.pid)))
         self.parts: list[dict[str, IntArray]] = []
 
     def runs(self) -> CollectiveRuns:
@@ -180,7 +208,7 @@ class _Join:
         return CollectiveRuns(**columns, kinds=tuple(kinds), symbols=self.symbols)
 
     def _keys(self, pid: IntArray, correlation: IntArray) -> IntArray:
-        process = np.array([self.pids[one] for one in pid.tolist()], np.int64)
+        process = np.searchsorted(self.pids, pid)
         return np.where(correlation >= 0, process * _CORRELATIONS + correlation, MISSING)
 
     def _eager(self, gpu_key: IntArray) -> BoolArray:
@@ -211,8 +239,6 @@ class _Join:
         last = np.searchsorted(gpu_key[order], replay_key, side="right")
         nodes = np.where(replay_key >= 0, last - first, 0)
         for (pid, graph), recipe in self.recipes.items():
-            if not len(recipe):
-                continue
             own = np.flatnonzero((self.replays.pid == pid) & (self.replays.graph_id == graph))
             whole = own[nodes[own] == len(recipe)]
             rows = order[first[whole][:, None] + np.arange(len(recipe))]

@@ -12,11 +12,11 @@ import numpy as np
 
 from cctrace.analyzers.collective_calls import Exchange
 from cctrace.analyzers.collective_rows import ALL_TO_ALL, SEND_RECEIVE
-from cctrace.analyzers.collective_runs import CollectiveRuns, Windows, collective_runs
+from cctrace.analyzers.collective_runs import CollectiveRuns, Windows, collective_runs, windows_of
 from cctrace.analyzers.columns import IntArray
 from cctrace.analyzers.comparability.kernels import MIN_LAUNCHES
 from cctrace.analyzers.copies import size_bucket
-from cctrace.analyzers.loading import Recording, load
+from cctrace.analyzers.loading import load
 from cctrace.analyzers.results import Result, microseconds, value
 from cctrace.analyzers.sentences import plural
 from cctrace.trace import Metadata, Trace, open_trace
@@ -130,8 +130,9 @@ def collective_table(path: Path) -> CollectiveTable:
         UnusableInputError: the file cannot be read.
     """
     trace = open_trace(path)
-    recording = load(trace)
-    runs, windows = collective_runs(trace, recording)
+    found = _found(trace)
+    windows = found.windows
+    runs = collective_runs(trace, windows)
     steps = _steps(runs, windows)
     metadata = trace.metadata
     rows = _rows(runs, steps)
@@ -145,10 +146,31 @@ def collective_table(path: Path) -> CollectiveTable:
         host=metadata.recording.host,
         no_steps_because=windows.why_none,
         no_times_because=None if any(row.timed for row in rows) else _no_times(trace),
-        none_because=None if rows else _none(metadata, windows, recording),
+        none_because=None if rows else _none(metadata, found),
         emulated=metadata.emulation is not None and "nvlink" in metadata.emulation.causes,
-        distorted=recording.distorted,
+        distorted=found.distorted,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """What the whole recording says: it takes much memory, which the collectives may need.
+
+    Attributes:
+        windows: its steady steps.
+        distorted: its host times are those of a recording with CUPTI.
+        working: processes that hand work to the GPU.
+    """
+
+    windows: Windows
+    distorted: bool
+    working: int
+
+
+def _found(trace: Trace) -> _Found:
+    recording = load(trace)
+    working = sum(process.calls.work_count > 0 for process in recording.processes)
+    return _Found(windows_of(recording), recording.distorted, working)
 
 
 # ---- bandwidths
@@ -214,8 +236,7 @@ def _smallest(size: int) -> int:
 
 
 def _steps(runs: CollectiveRuns, windows: Windows) -> int:
-    pids = np.unique(runs.pid).tolist()
-    return sum(len(windows.steps[pid][0]) for pid in pids if pid in windows.steps)
+    return sum(len(windows.of(pid)[0]) for pid in np.unique(runs.pid).tolist()) if windows.steps else 0
 
 
 def _rows(runs: CollectiveRuns, steps: int) -> tuple[CollectiveRow, ...]:
@@ -314,19 +335,18 @@ def _no_times(trace: Trace) -> str:
     return _NO_TIMES.get(mode, "no row of the GPU belongs to a collective")
 
 
-def _none(metadata: Metadata, windows: Windows, recording: Recording) -> str:
+def _none(metadata: Metadata, found: _Found) -> str:
     """Why a recording shows no collective."""
     hardware, parallel = metadata.acceptance.hardware, metadata.acceptance.parallelism
-    where = "within its steady steps " if windows.steps else ""
+    where = "within its steady steps " if found.windows.steps else ""
     reason = f"it {where}calls no NCCL function and launches no kernel known as a collective"
     if hardware.gpus == 1:
         return f"{reason}; it was made on one GPU, which has nothing to exchange"
     if parallel.tp == 1 and not any(size and size > 1 for size in (parallel.pp, parallel.dp, parallel.ep)):
         return f"{reason}; it runs on one GPU (tensor parallel 1)"
-    used = len(np.unique(recording.calls.pid[recording.calls.is_work])) if len(recording.calls) else 0
-    if used > 1:
+    if found.working > 1:
         return (
-            f"{reason}, though {plural(used, 'process')} used the GPU: they may be replicas, or exchange "
-            "data by fused kernels or copies that no name tells"
+            f"{reason}, though {plural(found.working, 'process')} used the GPU: they may be replicas, or "
+            "exchange data by fused kernels or copies that no name tells"
         )
     return f"{reason}: a program on one GPU has none"

@@ -130,9 +130,11 @@ def copy_points(path: Path) -> CopyPoints:
     """
     trace = open_trace(path)
     recording = load(trace)
-    copies, threads = copies_in(trace, recording)
-    sized = copies.pick(copies.bytes > 0)
+    # Before the copies are read: both take much memory.
     per_step, step_class, no_steps_because = _per_step(recording)
+    copies, threads = copies_in(trace, recording)
+    has_size = copies.bytes > 0
+    sized = copies if has_size.all() else copies.pick(has_size)
     return CopyPoints(
         **_points(sized),
         threads=threads,

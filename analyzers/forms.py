@@ -49,8 +49,9 @@ class Packed:
         """The rows whose form is chosen; the table of forms stays as it is."""
         if chosen.all():
             return self
-        rows = np.flatnonzero(looked_up(chosen, self.form))
-        return Packed(self.start_ns[rows], self.duration_ns[rows], self.form[rows], self.forms)
+        mask = looked_up(chosen, self.form)
+        start, duration, form = masked(mask, self.start_ns, self.duration_ns, self.form)
+        return Packed(start, duration, form, self.forms)
 
 
 def packed(batches: Iterable[pa.RecordBatch], names: Sequence[str], most: int) -> Packed:
@@ -97,6 +98,20 @@ def looked_up(values: npt.NDArray[Any], numbers: npt.NDArray[Any]) -> npt.NDArra
     for begin in range(0, len(numbers), BLOCK):
         # All numbers are in range: "clip" only spares numpy a copy of the output.
         np.take(values, numbers[begin : begin + BLOCK], out=found[begin : begin + BLOCK], mode="clip")
+    return found
+
+
+def masked(mask: npt.NDArray[Any], *columns: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+    """Of each column the elements that a mask selects; the positions of all of them are never in memory."""
+    count = np.count_nonzero(mask)
+    found = [np.empty(count, column.dtype) for column in columns]
+    end = 0
+    for begin in range(0, len(mask), BLOCK):
+        block = slice(begin, begin + BLOCK)
+        rows = np.flatnonzero(mask[block])
+        place = slice(end, end := end + len(rows))
+        for column, some in zip(columns, found, strict=True):
+            np.take(column[block], rows, out=some[place], mode="clip")
     return found
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from cctrace.analyzers.columns import BoolArray, FloatArray, IntArray, SmallIntArray, codes, integers
-from cctrace.analyzers.forms import TIMES, Packed, counted, looked_up, packed
+from cctrace.analyzers.forms import BLOCK, TIMES, Packed, counted, looked_up, masked, packed
 from cctrace.analyzers.results import Result, value
 from cctrace.trace import Collector
 from cctrace.trace.schema import SOURCES
@@ -73,8 +73,9 @@ class GpuRows:
         """The rows whose form is chosen."""
         if chosen[self.occurs].all():
             return self
-        rows = np.flatnonzero(looked_up(chosen, self.form))
-        return GpuRows(self.start_ns[rows], self.duration_ns[rows], self.form[rows], self.forms)
+        mask = looked_up(chosen, self.form)
+        start, duration, form = masked(mask, self.start_ns, self.duration_ns, self.form)
+        return GpuRows(start, duration, form, self.forms)
 
 
 @dataclass(frozen=True)
@@ -207,25 +208,34 @@ def _busy_ns(rows: GpuRows, start_ns: IntArray, end_ns: IntArray) -> FloatArray:
 
 def covered_ns(begin_ns: IntArray, finish_ns: IntArray, start_ns: IntArray, end_ns: IntArray) -> IntArray:
     """How much of each window [start, end) the union of the intervals [begin, finish) covers."""
-    if not len(begin_ns):
-        return np.zeros(len(start_ns), np.int64)
-    begin, finish = begin_ns, finish_ns
     # Rows of one stream are sorted already.
-    if (begin[1:] < begin[:-1]).any():
-        order = np.argsort(begin, kind="stable")
-        begin, finish = begin[order], finish[order]
-    finish = np.maximum.accumulate(finish)
-    # A new stretch starts where nothing before it is still running.
-    opens = np.concatenate(([True], begin[1:] > finish[:-1]))
-    first = np.flatnonzero(opens)
-    stretch_begin = begin[first]
-    stretch_end = finish[np.concatenate((first[1:] - 1, [len(begin) - 1]))]
-    total = np.concatenate(([0], np.cumsum(stretch_end - stretch_begin)))
+    if (begin_ns[1:] < begin_ns[:-1]).any():
+        order = np.argsort(begin_ns, kind="stable")
+        begin_ns, finish_ns = begin_ns[order], finish_ns[order]
+    edges, edge = np.unique(np.concatenate((start_ns, end_ns)), return_inverse=True)
+    until_start, until_end = np.split(_covered_until(begin_ns, finish_ns, edges)[edge.reshape(-1)], 2)
+    return np.asarray(until_end - until_start, np.int64)
 
-    def covered_until(time_ns: IntArray) -> IntArray:
-        index = np.searchsorted(stretch_begin, time_ns, side="right") - 1
-        at = np.maximum(index, 0)
-        inside = np.minimum(time_ns, stretch_end[at]) - stretch_begin[at]
-        return np.where(index < 0, 0, total[at] + inside)
 
-    return covered_until(end_ns) - covered_until(start_ns)
+def _covered_until(begin_ns: IntArray, finish_ns: IntArray, times_ns: IntArray) -> IntArray:
+    """How much of the time before each moment intervals cover; intervals and moments are sorted.
+
+    An interval covers what the ones before it have left; what the last ones before a moment cover behind it
+    does not count.
+    """
+    covered = np.zeros(len(times_ns), np.int64)
+    never, always = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+    asked, total, latest = 0, 0, int(always)
+    for first in range(0, len(begin_ns), BLOCK):
+        begin, finish = begin_ns[first : first + BLOCK], finish_ns[first : first + BLOCK]
+        latest_of = np.maximum(np.maximum.accumulate(finish), latest)
+        left = np.maximum(begin, np.concatenate(([latest], latest_of[:-1])))
+        total_of = total + np.cumsum(np.maximum(finish - left, 0))
+        total, latest = int(total_of[-1]), int(latest_of[-1])
+        following = begin_ns[first + BLOCK] if first + BLOCK < len(begin_ns) else never
+        until = int(np.searchsorted(times_ns, following, side="right"))
+        now = np.searchsorted(begin, times_ns[asked:until], side="right") - 1
+        behind = np.maximum(latest_of[now] - times_ns[asked:until], 0)
+        covered[asked:until] = np.where(now < 0, 0, total_of[now] - behind)
+        asked = until
+    return covered

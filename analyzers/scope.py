@@ -95,6 +95,7 @@ def scope_of_steps(calls: Calls, steps: Steps, chosen: IntArray) -> Scope:
         own = ~np.isin(calls.tid[rows], steps.other_loops)
         rows, step = rows[own], step[own]
     picked = calls.pick(rows)
+    del rows
     return Scope(
         calls=picked,
         category=category_of(picked),

@@ -24,6 +24,8 @@ MAX_CLASSES: Final = 48
 MAX_STREAM: Final = 62
 """Streams told apart; programs that use more are alike in the rest."""
 NO_BATCH: Final = -1
+STRETCHES: Final = 1 << 13
+"""Stretches of calls that are summed up together: a few hundred thousand calls."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,11 +104,24 @@ def per_step(step: IntArray, values: IntArray | BoolArray, steps: int) -> IntArr
         return np.zeros(steps, np.int64)
     begins = np.concatenate(([0], np.flatnonzero(step[1:] != step[:-1]) + 1))
     of_step = step[begins]
-    sums = np.add.reduceat(values, begins, dtype=np.int64)
+    sums = np.concatenate(
+        [
+            # In parts: numpy widens all values that it gets.
+            np.add.reduceat(values[part[0] : end], part - part[0], dtype=np.int64)
+            for part, end in _parts(begins, len(values))
+        ]
+    )
     inside = of_step >= 0
     total = np.zeros(steps, np.int64)
     np.add.at(total, of_step[inside], sums[inside])
     return total
+
+
+def _parts(begins: IntArray, end: int) -> Iterator[tuple[IntArray, int]]:
+    """Begins of stretches some thousand at a time, and where the last of them ends."""
+    for first in range(0, len(begins), STRETCHES):
+        following = first + STRETCHES
+        yield begins[first:following], int(begins[following]) if following < len(begins) else end
 
 
 def set_up_steps(calls: Calls, step: IntArray, steps: int) -> tuple[BoolArray, BoolArray]:

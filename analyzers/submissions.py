@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from cctrace.analyzers.categories import CATEGORIES, ORDER, QUERY, WAIT, WORK, group_of
 from cctrace.analyzers.columns import BoolArray, IntArray
+from cctrace.analyzers.forms import counted, masked
 from cctrace.analyzers.quantile import MEDIAN, quantile
 from cctrace.analyzers.results import Result, microseconds, value
 from cctrace.analyzers.scope import Scope
@@ -50,7 +53,8 @@ class Submissions(Result):
 
 def submissions_of(scope: Scope, *, distorted: bool = False) -> Submissions:
     """Counts and own costs of the calls in a scope; `distorted` host times give no own costs."""
-    costs = [_cost(scope, number, rows, distorted=distorted) for number, rows in scope.rows_of.items()]
+    occurs = np.flatnonzero(counted(scope.category, len(CATEGORIES))).tolist()
+    costs = [_cost(scope, number, distorted=distorted) for number in occurs]
     groups = (WORK, ORDER, WAIT, QUERY, "memory", "capture")
     costs.sort(key=lambda cost: (groups.index(cost.group), -cost.per_step, cost.category))
     totals = {group: sum(cost.per_step for cost in costs if cost.group == group) for group in groups}
@@ -63,23 +67,25 @@ def submissions_of(scope: Scope, *, distorted: bool = False) -> Submissions:
     )
 
 
-def _cost(scope: Scope, number: int, rows: IntArray, *, distorted: bool) -> CallCost:
-    duration, waited = scope.calls.duration_ns[rows], scope.waited[rows]
+def _cost(scope: Scope, number: int, *, distorted: bool) -> CallCost:
+    duration, waited, own_thread = masked(
+        scope.category == number, scope.calls.duration_ns, scope.waited, scope.on_step_thread
+    )
     own = None if distorted else own_cost_ns(duration, waited)
     return CallCost(
         category=CATEGORIES[number],
         group=group_of(CATEGORIES[number]),
-        per_step=scope.per_step(len(rows)),
-        calls=len(rows),
+        per_step=scope.per_step(len(duration)),
+        calls=len(duration),
         waited=int(waited.sum()),
         own_cost_us=None if own is None else microseconds(own),
         in_call_us_per_step=microseconds(scope.per_step(float(duration.sum()))),
-        other_threads_per_step=scope.per_step(float((~scope.on_step_thread[rows]).sum())),
+        other_threads_per_step=scope.per_step(float((~own_thread).sum())),
     )
 
 
 def own_cost_ns(duration_ns: IntArray, waited: BoolArray) -> float | None:
     """Median time of the calls of one category that did not wait, None if fewer than MIN_OWN_COST_CALLS."""
-    own = duration_ns[~waited]
+    own = duration_ns[~waited] if waited.any() else duration_ns
     own = own[not_slow(own)]
     return quantile(own, MEDIAN) if len(own) >= MIN_OWN_COST_CALLS else None

@@ -175,7 +175,7 @@ def class_summaries(steps: Steps) -> tuple[ClassSummary, ...]:
 
 def outside_calls_us(scope: Scope) -> float:
     """Microseconds per step of the submitting thread outside of driver calls: the program's own code."""
-    inside = float(scope.calls.duration_ns[scope.on_step_thread].sum())
+    inside = float(np.sum(scope.calls.duration_ns, where=scope.on_step_thread, dtype=np.int64))
     return microseconds(scope.per_step(float(scope.period_ns.sum()) - inside))
 
 

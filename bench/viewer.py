@@ -1,9 +1,9 @@
 """How long the viewer takes on a pair of recordings of N million rows, and how much memory.
 
-    python bench/viewer.py [--rows 10e6] [--zooms 400] [--repeats 3] [--folder /tmp] [--pair ON OFF]
+    python bench/viewer.py [--rows 10e6] [--zooms 400] [--repeats 3] [--folder /tmp] [--files ON [OFF]]
 
-Every repeat is a new `cctrace view` and a new browser. The recordings are those of bench/analysis.py; --pair
-measures others. Needs Chromium, as the tests do.
+Every repeat is a new `cctrace view` and a new browser. The recordings are those of bench/analysis.py; --files
+measures others, or one alone. Needs Chromium, as the tests do.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -144,12 +144,12 @@ def json_of(viewer: Viewer, path: str, **parameters: object) -> dict[str, object
         time.sleep(0.05)
 
 
-def zoom(viewer: Viewer, zooms: int, results: Results) -> None:
+def zoom(viewer: Viewer, arms: Sequence[str], zooms: int, results: Results) -> None:
     """Asks for random viewports of every width, as a user who zooms and pans does, but without a cache."""
     chance = random.Random(1)
-    ends = {arm: int(str(json_of(viewer, "/api/timeline/lanes", arm=arm)["end"])) for arm in ("on", "off")}
+    ends = {arm: int(str(json_of(viewer, "/api/timeline/lanes", arm=arm)["end"])) for arm in arms}
     for _ in range(zooms):
-        arm = chance.choice(("on", "off"))
+        arm = chance.choice(arms)
         width = round(NARROWEST_NS * (ends[arm] / NARROWEST_NS) ** chance.random())
         begin = round(chance.random() * (ends[arm] - width))
         asked = {"arm": arm, "from": begin, "to": begin + width, "pixels": PIXELS}
@@ -181,14 +181,14 @@ def visit(viewer: Viewer, results: Results, first: str) -> None:
             print("problems:", *opened.problems, sep="\n  ")
 
 
-def measured(files: tuple[Path, Path], folder: Path, zooms: int, first: str, results: Results) -> None:
+def measured(files: Sequence[Path], folder: Path, zooms: int, first: str, results: Results) -> None:
     """One viewer, from its start to its end."""
     clock = time.perf_counter()
     viewer = start(folder / "viewer.log", command(*files))
     results.seconds["from the start of the process to the first answer"].append(time.perf_counter() - clock)
     with watched(viewer.process.pid) as memory:
         visit(viewer, results, first)
-        zoom(viewer, zooms, results)
+        zoom(viewer, ("on", "off") if len(files) > 1 else ("one",), zooms, results)
         memory.sample()
     if viewer.stop() != 0:
         raise SystemExit(viewer.printed)
@@ -204,11 +204,11 @@ def main() -> None:
     parser.add_argument("--zooms", type=int, default=400)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
-    parser.add_argument("--pair", type=Path, nargs=2, metavar=("ON", "OFF"))
+    parser.add_argument("--files", type=Path, nargs="+", help="one recording, or on and off")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)
-        files = tuple(options.pair) if options.pair else pair(folder, int(options.rows))
+        files = options.files or pair(folder, int(options.rows))
         print(" + ".join(f"{open_trace(path).num_rows:,}" for path in files), "rows", flush=True)
         for first in ("/", "/timeline"):
             results = Results()

@@ -53,10 +53,13 @@ class Jobs:
 
     Args:
         rows: rows of all recordings, which decide where the work is done.
+
+    Attributes:
+        in_processes: whether work is done in processes of its own.
     """
 
     def __init__(self, rows: int) -> None:
-        self._in_processes: Final = rows >= MANY_ROWS
+        self.in_processes: Final = rows >= MANY_ROWS
         self._one_by_one: Final = rows >= VERY_MANY_ROWS
         self._threads: Final = ThreadPoolExecutor(1 if self._one_by_one else WORKERS)
         self._lock: Final = threading.Lock()
@@ -119,7 +122,7 @@ class Jobs:
             if key not in self._futures:
                 while len(self._futures) >= MAX_RESULTS:
                     self._futures.pop(next(iter(self._futures)))
-                work = self._in_process if self._in_processes else _at_once
+                work = self._in_process if self.in_processes else _at_once
                 self._futures[key] = self._threads.submit(work, function, args)
             return self._futures[key]
 

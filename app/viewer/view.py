@@ -118,9 +118,12 @@ class View:
         return self._jobs.result(key, doing, function, run.path, wait=wait)
 
     def prepare(self) -> None:
-        """Begins what the first page needs, so that it is there sooner."""
-        with contextlib.suppress(Pending, UnusableInputError):
-            if self.is_pair:
+        """Begins what the first page needs, so that it is there sooner.
+
+        Work that takes processors from the browser begins when a page asks for it: the page is seen sooner.
+        """
+        if self.is_pair and not self._jobs.in_processes:
+            with contextlib.suppress(Pending, UnusableInputError):
                 self.report()
 
     def settle(self) -> None:

@@ -2,10 +2,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cctrace.analyzers.forms import BLOCK, counted, looked_up, numbered, packed
+from cctrace.analyzers.forms import BLOCK, counted, looked_up, masked, numbered, packed
 
 WORDS = st.one_of(st.none(), st.sampled_from(["", "a", "b", "c"]))
 NUMBERS = st.one_of(st.none(), st.integers(-3, 3), st.integers(-(1 << 62), 1 << 62))
@@ -71,3 +72,17 @@ def test_long_lists_are_looked_up_and_counted_in_full() -> None:
 
     assert (looked_up(np.array([7, 8, 9]), numbers) == numbers + 7).all()
     assert counted(numbers, 4).tolist() == [*np.bincount(numbers).tolist(), 0]
+
+
+@pytest.mark.parametrize("count", [0, 1, BLOCK, 2 * BLOCK + 5])
+@pytest.mark.parametrize("part", [0.0, 0.01, 0.5, 1.0])
+def test_masked_columns(count: int, part: float) -> None:
+    random = np.random.default_rng(count)
+    numbers, words = np.arange(count, dtype=np.int32), random.integers(0, 1 << 60, count)
+    mask = random.random(count) < part
+
+    first, second = masked(mask, numbers, words)
+
+    assert (first == numbers[mask]).all()
+    assert (second == words[mask]).all()
+    assert (first.dtype, second.dtype) == (np.int32, np.int64)

@@ -12,6 +12,7 @@ from cctrace.analyzers.marks import Marks, marks_from
 from cctrace.analyzers.phases import phase_of
 from cctrace.analyzers.steady import EXCLUSIONS, HICCUP, PAUSE, STEADY, WARM_UP, exclusions, warm_up_length
 from cctrace.analyzers.steps import NoSteps, Steps, find_steps
+from cctrace.analyzers.structure import STRETCHES, per_step
 
 
 def found(built: Built) -> Steps:
@@ -29,6 +30,17 @@ def test_a_step_lasts_from_mark_to_mark() -> None:
     assert steps.confidence is None
     assert steps.start_ns.tolist() == built.step_ns[:-1].tolist()
     assert steps.end_ns.tolist() == built.step_ns[1:].tolist()
+
+
+@pytest.mark.parametrize("stretches", [0, 1, STRETCHES - 1, STRETCHES, 2 * STRETCHES + 1])
+def test_sums_of_steps(stretches: int) -> None:
+    random = np.random.default_rng(stretches)
+    step = np.repeat(random.permutation(stretches) - 1, random.integers(1, 5, stretches)).astype(np.int32)
+    values = random.integers(0, 1 << 30, len(step)).astype(np.int32)
+    expected = np.zeros(stretches + 3, np.int64)
+    np.add.at(expected, step[step >= 0], values[step >= 0])
+
+    assert (per_step(step, values, len(expected)) == expected).all()
 
 
 def test_labels_tell_phases_apart() -> None:

@@ -12,6 +12,7 @@ from trace_builder import Built, Costs, Load, Tolls, build
 
 from cctrace.analyzers.calls import calls_from
 from cctrace.analyzers.copies import size_bucket
+from cctrace.analyzers.forms import BLOCK
 from cctrace.analyzers.gpu import covered_ns, gpu_rows_from
 from cctrace.analyzers.graphs import FRAGMENTED_LAUNCHES
 from cctrace.analyzers.loading import Recording
@@ -342,6 +343,24 @@ def test_covered_time_is_the_union(intervals: list[tuple[int, int]], borders: li
     busy = {tick for start, length in intervals for tick in range(start, start + length)}
     expected = [len(busy & set(range(a, b))) for a, b in pairwise(edges)]
     assert found.tolist() == expected
+
+
+@pytest.mark.parametrize("longest", [5, 400, 3_000_000])
+def test_covered_time_of_many_intervals(longest: int) -> None:
+    random = np.random.default_rng(longest)
+    span = 4_000_000
+    begin = np.sort(random.integers(0, span, 3 * BLOCK))
+    finish = begin + np.where(random.random(len(begin)) < 1e-4, longest, random.integers(0, 8, len(begin)))
+    edges = np.sort(random.integers(-100, span + 2 * longest, 5000))
+
+    found = covered_ns(begin, finish, edges[:-1], edges[1:])
+
+    change = np.zeros(int(finish.max()) + 1, np.int64)
+    np.add.at(change, begin, 1)
+    np.add.at(change, finish, -1)
+    busy = np.concatenate(([0], np.cumsum(np.cumsum(change) > 0)))
+    before = busy[np.clip(edges, 0, len(busy) - 1)]
+    assert (found == np.diff(before)).all()
 
 
 def test_gpu_rows_elsewhere_do_not_make_the_steps_idle() -> None:
