@@ -11,6 +11,8 @@ from urllib.parse import parse_qsl, urlencode
 MAX_PARAMETERS: Final = 64
 MAX_VALUE_CHARACTERS: Final = 400
 """Addresses come from anywhere. What is longer is no address of ours; it is left out."""
+TIMELINE: Final = "/timeline"
+"""The page that all others lead to."""
 _MAX_INTEGER: Final = 1 << 62
 
 
@@ -61,6 +63,10 @@ class Address:
         merged = {**self.parameters, **{key: value for key, value in changes.items() if value is not None}}
         kept = {key: str(value) for key, value in merged.items() if changes.get(key, "") is not None}
         return Address(self.path, kept)
+
+    def elsewhere(self, path: str) -> Address:
+        """Another page, of the same recordings."""
+        return Address(path, {key: value for key, value in self.parameters.items() if key.startswith("run_")})
 
     @property
     def search(self) -> str:

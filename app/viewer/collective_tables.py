@@ -6,19 +6,24 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from dash import html
+from dash import dcc, html
 from dash.development.base_component import Component
 
 from cctrace.analyzers.collective_table import CollectiveRow, bus_factor
 from cctrace.analyzers.comparability.kernels import MULTICAST, compared_kernels, short_name
 from cctrace.analyzers.sentences import bytes_text, count_text, percent, time_text
+from cctrace.app.terminal import safe
+from cctrace.app.viewer.address import TIMELINE, Address
 from cctrace.app.viewer.collective_rows import ArmCollectives, Cell, Line
 from cctrace.app.viewer.copy_charts import rate_text
 from cctrace.app.viewer.copy_tables import arm_name
 from cctrace.app.viewer.grid import table
+from cctrace.app.viewer.timeline_request import MAX_TEXT
 from cctrace.app.viewer.view import OFF, ON
 
 _DASH: Final = "–"
+MAX_KERNELS: Final = 2
+"""Kernels of a row that are named."""
 ONE_RANK: Final = " *"
 """Marks a time that holds the wait for the latest rank."""
 _NCCL: Final = re.compile(
@@ -76,15 +81,15 @@ def _ratio(line: Line) -> str:
     return _DASH if line.ratio is None else f"{line.ratio:.2f}"
 
 
-def detail_table(arms: Sequence[ArmCollectives], lines: Sequence[Line]) -> Component:
-    """The rest of what is known of each row, a line for each arm."""
+def detail_table(arms: Sequence[ArmCollectives], lines: Sequence[Line], state: Address) -> Component:
+    """The rest of what is known of each row, a line for each arm; its kernels lead into the timeline."""
     rows: list[list[Any]] = []
     for line in lines:
         for one in arms:
             cell = line.cells.get(one.arm)
             if cell is not None:
                 name = [name_of(cell.row), size_of(cell.row)]
-                rows.append([*name, *([arm_name(one.arm)] if one.prefix else []), *_details(cell)])
+                rows.append([*name, *([arm_name(one.arm)] if one.prefix else []), *_details(cell, state)])
     columns = [
         *("operation", "bytes", *(["arm"] if len(arms) > 1 else [])),
         *(
@@ -101,7 +106,7 @@ def detail_table(arms: Sequence[ArmCollectives], lines: Sequence[Line]) -> Compo
     return table(columns, rows, numbers_from=len(columns), label="Collectives in detail")
 
 
-def _details(cell: Cell) -> list[str]:
+def _details(cell: Cell, state: Address) -> list[str | Component]:
     row, found = cell.row, cell.bandwidth
     factor = bus_factor(row.operation, row.ranks)
     timed = f"{row.runs:,}" if row.timed in (0, row.runs) else f"{row.runs:,}, {row.timed:,} timed"
@@ -113,9 +118,19 @@ def _details(cell: Cell) -> list[str]:
         _DASH if factor is None else f"{factor:.3g}",
         _DASH if row.call_median_us is None else time_text(row.call_median_us),
         ", ".join(row.datatypes) or _DASH,
-        ", ".join(kernel_words(symbol) for symbol in row.kernels[:2])
-        + (" …" if len(row.kernels) > 2 else ""),
+        html.Span(_kernel_links(row.kernels, state)),
     ]
+
+
+def _kernel_links(symbols: Sequence[str], state: Address) -> list[str | Component]:
+    """The first kernels; each leads to where the timeline looks for it."""
+    parts: list[str | Component] = []
+    for symbol in symbols[:MAX_KERNELS]:
+        found = state.elsewhere(TIMELINE).with_(q=_name(symbol)[:MAX_TEXT])
+        title = f"{safe(_name(symbol))}: in the timeline"
+        link = dcc.Link(safe(kernel_words(symbol)), href=str(found), title=title)
+        parts += [", ", link] if parts else [link]
+    return [*parts, " …"] if len(symbols) > MAX_KERNELS else parts
 
 
 def kernel_words(symbol: str) -> str:

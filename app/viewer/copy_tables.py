@@ -17,7 +17,7 @@ from cctrace.analyzers.copy_rows import RETURNED, WAITING
 from cctrace.analyzers.report.document import Report
 from cctrace.analyzers.sentences import bytes_text, count_text, signed_time, time_text
 from cctrace.app.terminal import safe
-from cctrace.app.viewer.address import Address
+from cctrace.app.viewer.address import TIMELINE, Address
 from cctrace.app.viewer.copy_charts import law_text, rate_text
 from cctrace.app.viewer.copy_choice import (
     CALLS,
@@ -36,7 +36,6 @@ SLOWEST: Final = 8
 """Slowest copies of each arm."""
 AROUND_US: Final = 100.0
 """What the timeline shows before and after a site."""
-TIMELINE: Final = "/timeline"
 _DASH: Final = "–"
 _BLOCKING_CAUSES: Final = ("overlap", "pcie")
 
@@ -178,8 +177,7 @@ def _kind_of(direction: int, memory: int) -> str:
 
 def row_link(state: Address, arm: str, row: int) -> str:
     """Where the timeline shows a row; the same recordings stay chosen."""
-    kept = {key: value for key, value in state.parameters.items() if key.startswith("run_")}
-    return str(Address(TIMELINE, kept).with_(arm=arm, row=row))
+    return str(state.elsewhere(TIMELINE).with_(arm=arm, row=row))
 
 
 # ---- sites that block

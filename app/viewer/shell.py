@@ -85,11 +85,10 @@ def _selectors(view: View, state: Address) -> list[Component]:
 
 def navigation(pages: tuple[Page, ...], state: Address) -> list[Component]:
     """Links to the pages. Which recordings are shown goes along."""
-    kept = {key: value for key, value in state.parameters.items() if key.startswith("run_")}
     return [
         dcc.Link(
             page.TITLE,
-            href=str(Address(page.PATH, kept)),
+            href=str(state.elsewhere(page.PATH)),
             className="page-link current" if state.path == page.PATH else "page-link",
         )
         for page in pages

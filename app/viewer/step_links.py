@@ -13,21 +13,19 @@ from cctrace.analyzers.columns import IntArray
 from cctrace.analyzers.sentences import seconds_text, time_text
 from cctrace.analyzers.steady import EXCLUSIONS, HICCUP, STEADY
 from cctrace.analyzers.step_series import METRICS
-from cctrace.app.viewer.address import Address
+from cctrace.app.viewer.address import TIMELINE, Address
 from cctrace.app.viewer.grid import table
 from cctrace.app.viewer.step_charts import value_text
 from cctrace.app.viewer.step_choice import ArmSteps, Choice
 
-TIMELINE: Final = "/timeline"
 SLOWEST: Final = 8
 """Steps of each arm in the table."""
 
 
 def timeline_address(state: Address, steps: ArmSteps, step: int) -> Address:
     """Where the timeline shows a step; the same recordings stay chosen."""
-    kept = {key: value for key, value in state.parameters.items() if key.startswith("run_")}
     usual = steps.process is steps.others[0]
-    return Address(TIMELINE, kept).with_(arm=steps.arm, step=step, pid=None if usual else steps.process.pid)
+    return state.elsewhere(TIMELINE).with_(arm=steps.arm, step=step, pid=None if usual else steps.process.pid)
 
 
 def slowest(arms: Sequence[ArmSteps], choice: Choice, state: Address) -> Component:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from collective_traces import (
@@ -131,6 +132,23 @@ def test_other_algorithms_are_no_encryption(tp_pair: Viewer, open_page: OpenPage
     assert "compare algorithms, not encryption" in text
     assert "ncclDevKernel_AllReduce_Sum_bf16_NVLS_SIMPLE (NVLS, simple)" in text
     assert "ncclDevKernel_AllReduce_Sum_bf16_RING_SIMPLE (ring, simple)" in text
+
+
+def test_a_kernel_leads_to_its_rows_in_the_timeline(tp_pair: Viewer, open_page: OpenPage) -> None:
+    page = open_page(tp_pair, "/collectives")
+
+    page.locator("#collectives-detail").get_by_role("link", name="ring, LL", exact=True).first.click()
+
+    counts = page.locator(".timeline-counts", has_text="found")
+    counts.wait_for()
+    assert page.get_by_label("Search names").input_value() == kernel_of(page)
+    assert all(int(number.replace(",", "")) for number in re.findall(r"[\d,]+", counts.inner_text()))
+
+
+def kernel_of(page: Page) -> str:
+    (text,) = parse_qs(urlsplit(page.url).query)["q"]
+    assert re.search("AllReduce.*RING_LL", text)
+    return text
 
 
 def test_equal_algorithms_are_said_to_be(

@@ -46,7 +46,7 @@ def layout(view: View, state: Address) -> Component:
             *_ranks(arms, lines),
             *_kernels(view, arms),
             html.H2("In detail"),
-            html.Div(detail_table(arms, lines), id="collectives-detail"),
+            html.Div(detail_table(arms, lines, state), id="collectives-detail"),
             *(html.P(safe(text), className="faint") for text in _detail_legend(arms, lines)),
         ]
     )

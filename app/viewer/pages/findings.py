@@ -28,14 +28,13 @@ from cctrace.analyzers.report.document import Report
 from cctrace.analyzers.report.headline import BEGIN_US, CAUSE_NAMES
 from cctrace.analyzers.sentences import bytes_text, count_text, percent, plural, time_text
 from cctrace.app.terminal import safe
-from cctrace.app.viewer.address import Address
+from cctrace.app.viewer.address import TIMELINE, Address
 from cctrace.app.viewer.choices import choice_row, choice_rows
 from cctrace.app.viewer.elements import attributes
 from cctrace.app.viewer.view import ON, ONE, View
 
 PATH: Final = "/findings"
 TITLE: Final = "Findings"
-TIMELINE: Final = "/timeline"
 MAX_EVIDENCE: Final = 4
 """Places of a finding that a card shows at once; the others are behind a line that opens."""
 ALL, NO_CAUSE = "all", "none"

@@ -15,11 +15,11 @@ from dash.development.base_component import Component
 
 from cctrace.analyzers.viewport import TONES
 from cctrace.app.palette import TONE_COLOURS
-from cctrace.app.viewer.address import Address
+from cctrace.app.viewer.address import TIMELINE, Address
 from cctrace.app.viewer.elements import attributes
 from cctrace.app.viewer.view import ONE, Arm, View
 
-PATH: Final = "/timeline"
+PATH: Final = TIMELINE
 TITLE: Final = "Timeline"
 OWN_SEARCH: Final = True
 API_PATH: Final = "/api/timeline"
