@@ -26,8 +26,13 @@ def choice_row(
     """
     usual = options[0][0] if options else ""
     links = [
-        _choice(text, state.with_(**{key: None if value == usual else value}), current=value == chosen)
-        for value, text in options
+        _choice(
+            text,
+            state.with_(**{key: None if value == usual else value}),
+            name=f"choice-{key}-{number}",
+            current=value == chosen,
+        )
+        for number, (value, text) in enumerate(options)
     ]
     return html.Div(
         [html.Span(title, className="faint"), *links],
@@ -42,9 +47,9 @@ def choice_rows(rows: Sequence[Component]) -> Component:
     return html.Div(list(rows), className="choice-rows")
 
 
-def _choice(text: str, to: Address, *, current: bool) -> Component:
+def _choice(text: str, to: Address, *, name: str, current: bool) -> Component:
     inside = html.Span(safe(text), **attributes(aria_current="true" if current else "false"))
-    return dcc.Link(inside, href=str(to), className="choice current" if current else "choice")
+    return dcc.Link(inside, id=name, href=str(to), className="choice current" if current else "choice")
 
 
 def notes(of_arms: Iterable[tuple[str, str]]) -> list[Component]:

@@ -9,6 +9,7 @@ import dash
 import dash_mantine_components as dmc
 from dash import ALL, Input, Output, State, ctx, dcc, html, no_update
 from dash.development.base_component import Component
+from dash.exceptions import PreventUpdate
 
 from cctrace.app.palette import ARM_COLOURS, CAUSE_COLOURS, STEP_COLOUR
 from cctrace.app.terminal import safe
@@ -88,6 +89,7 @@ def navigation(pages: tuple[Page, ...], state: Address) -> list[Component]:
     return [
         dcc.Link(
             page.TITLE,
+            id=f"nav-{page.TITLE.lower()}",
             href=str(state.elsewhere(page.PATH)),
             className="page-link current" if state.path == page.PATH else "page-link",
         )
@@ -114,16 +116,24 @@ def register(app: dash.Dash, view: View, pages: tuple[Page, ...]) -> None:
     def _route(path: str | None, search: str | None, ticks: int | None, shown: str | None) -> tuple[Any, ...]:
         state = Address.parse(path, search)
         page = by_path.get(state.path)
+        now = str(state.elsewhere(state.path))
+        stays = _path_of(shown) == state.path and getattr(page, "OWN_SEARCH", False)
+        if stays and shown == now:
+            raise PreventUpdate
         around = navigation(pages, state), _selectors(view, state)
-        if page is not None and shown == state.path and getattr(page, "OWN_SEARCH", False):
-            return no_update, *around, no_update, no_update, no_update
+        if stays:
+            return no_update, *around, no_update, no_update, now
         content, waits = _content(page, view, state)
         # One more tick for each answer: ticks that come quicker than answers would outdate all of them.
         once_more = (ticks or 0) + 1
-        return content, *around, not waits, once_more, None if waits else state.path
+        return content, *around, not waits, once_more, None if waits else now
 
     if any(len(arm.runs) > 1 for arm in view.arms):
         _register_selectors(app)
+
+
+def _path_of(address: str | None) -> str:
+    return (address or "").partition("?")[0]
 
 
 def _register_selectors(app: dash.Dash) -> None:

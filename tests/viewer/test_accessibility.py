@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 from playwright.sync_api import Page
-from viewer_pages import PAGES, wrong_pages
+from viewer_pages import PAGES, complete, wrong_pages
 from viewer_process import Viewer
 
 axe = pytest.importorskip("axe_playwright_python.sync_playwright")
@@ -92,6 +92,36 @@ def test_all_that_can_be_pressed_is_reached_by_the_tab_key(
 
     assert wanted > len(PAGES)
     assert page.evaluate("[...window.unreached].map(one => one.outerHTML.slice(0, 200))") == []
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), [("/copies", "device to host"), ("/findings", "launch 2"), ("/", "Findings")]
+)
+def test_what_is_drawn_anew_keeps_the_focus(
+    graph_pair: Viewer, open_page: OpenPage, path: str, name: str
+) -> None:
+    page = open_page(graph_pair, path)
+    link = page.get_by_role("link", name=name, exact=True)
+    link.focus()
+    before = link.element_handle()
+
+    page.keyboard.press("Enter")
+
+    page.wait_for_function("link => !link.isConnected", arg=before)
+    page.wait_for_function("name => document.activeElement.innerText === name", arg=name)
+
+
+def test_another_step_of_the_timeline_leaves_the_navigation_alone(
+    graph_pair: Viewer, open_page: OpenPage
+) -> None:
+    page = open_page(graph_pair, "/timeline?arm=on&step=100")
+    link = page.locator("nav a", has_text="Copies").element_handle()
+
+    with page.expect_response(lambda answer: "_dash-update-component" in answer.url):
+        page.keyboard.press(".")
+
+    complete(page)
+    assert page.evaluate("link => link.isConnected", link)
 
 
 def test_the_navigation_works_by_keys(graph_pair: Viewer, open_page: OpenPage) -> None:
