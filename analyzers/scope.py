@@ -12,6 +12,7 @@ from cctrace.analyzers.calls import Calls
 from cctrace.analyzers.categories import CATEGORIES, category_of
 from cctrace.analyzers.columns import BoolArray, IntArray
 from cctrace.analyzers.forms import counted
+from cctrace.analyzers.sampling import spread_out
 from cctrace.analyzers.steps import Steps
 from cctrace.analyzers.structure import rows_within
 from cctrace.analyzers.waiting import waited_in_effect
@@ -19,7 +20,7 @@ from cctrace.analyzers.waiting import waited_in_effect
 TYPICAL_PERCENTILES: Final = (10, 90)
 """Steps whose period lies between these percentiles are typical."""
 MAX_TYPICAL_STEPS: Final = 4000
-"""Typical steps that are looked at, evenly spread over the run: their mean is known to 0.1 % even if single
+"""Typical steps that are looked at, spread over the run: their mean is known to 0.1 % even if single
 ones vary by 6 %, and a day of decoding takes no longer to analyse than a minute of it."""
 
 
@@ -82,9 +83,7 @@ def typical_scope_of(calls: Calls, steps: Steps, number: int) -> Scope:
     if len(steady):
         low, high = np.percentile(period, TYPICAL_PERCENTILES)
         steady = steady[(period >= low) & (period <= high)]
-    if len(steady) > MAX_TYPICAL_STEPS:
-        steady = steady[np.arange(MAX_TYPICAL_STEPS) * len(steady) // MAX_TYPICAL_STEPS]
-    return scope_of_steps(calls, steps, steady)
+    return scope_of_steps(calls, steps, steady[spread_out(len(steady), MAX_TYPICAL_STEPS)])
 
 
 def scope_of_steps(calls: Calls, steps: Steps, chosen: IntArray) -> Scope:

@@ -67,7 +67,7 @@ export function listenToKeys(timeline) {
     }
     const command = known.get(event.shiftKey ? `Shift+${event.key}` : event.key) ?? known.get(event.key);
     const onCanvas = event.target === timeline.canvas;
-    const ours = onCanvas || (!command?.focused && event.key.length === 1 && isFree(event.target, timeline.root));
+    const ours = onCanvas || (!command?.focused && event.key.length === 1 && isFree(event.target));
     if (command && ours) {
       event.preventDefault();
       void command.run(timeline);
@@ -76,7 +76,7 @@ export function listenToKeys(timeline) {
   document.addEventListener("keydown", listener, { signal: timeline.signal });
 }
 
-/** Whether letters typed here are nobody else's. @param {Element} target @param {Element} root */
-function isFree(target, root) {
-  return (target === document.body || target.id === "page" || root.contains(target)) && !target.closest("input, select, textarea");
+/** Whether letters typed here are nobody else's: links and buttons take none. @param {Element} target */
+function isFree(target) {
+  return !target.closest("input, select, textarea, [contenteditable]");
 }
