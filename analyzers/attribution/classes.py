@@ -16,7 +16,6 @@ import numpy as np
 
 from cctrace.analyzers.arms import Arm, ClassPair, pair_classes
 from cctrace.analyzers.columns import BoolArray, IntArray
-from cctrace.analyzers.sampling import spread_out
 from cctrace.analyzers.steady import PAUSE, STEADY
 from cctrace.analyzers.steps import Steps
 
@@ -215,7 +214,7 @@ def _bare(number: int, pieces: dict[_Key, list[_Piece]]) -> list[_Piece]:
 def _paired(off: list[_Piece], on: list[_Piece]) -> list[Passage]:
     """Passages of both arms in order of time; of the arm that has more, some spread over the run."""
     count = min(len(off), len(on))
-    pairs = zip(_some(off, count), _some(on, count), strict=True)
+    pairs = zip(_evenly(off, count), _evenly(on, count), strict=True)
     return [
         Passage(first.first, second.first, first.lead, min(first.counted, second.counted))
         for first, second in pairs
@@ -227,7 +226,7 @@ def _spread(passages: list[Passage], quota: int) -> tuple[Passage, ...]:
     counted = sum(one.counted for one in passages)
     ordered = sorted(passages, key=lambda one: one.off_first)
     if counted > quota:
-        ordered = _some(ordered, max(1, len(ordered) * quota // counted))
+        ordered = _evenly(ordered, max(1, len(ordered) * quota // counted))
     return tuple(_joined(ordered))
 
 
@@ -246,6 +245,8 @@ def _joined(passages: list[Passage]) -> list[Passage]:
     return joined
 
 
-def _some(items: list, count: int) -> list:  # type: ignore[type-arg]
-    """`count` of the items, spread over all of them; all if there are no more."""
-    return [items[number] for number in spread_out(len(items), count).tolist()]
+def _evenly(items: list, count: int) -> list:  # type: ignore[type-arg]
+    """`count` of the items, evenly spread; all of them if there are no more."""
+    if count >= len(items):
+        return items
+    return [items[number * len(items) // count] for number in range(count)]
