@@ -34,7 +34,10 @@ def nvmlInit():
 """
 _CRASH = "    os.kill(os.getpid(), signal.SIGSEGV)\n"
 _HANG = "    time.sleep(1000)\n"
-_LATE = "    time.sleep(1.5)\n"
+_LATE = """
+    while not os.path.exists(os.environ["STARTED"]):
+        time.sleep(0.01)
+"""
 
 
 @pytest.fixture
@@ -147,7 +150,9 @@ def test_nvml_that_hangs_does_not_hold_the_command_up(cctrace, nvml, eventually)
 def test_an_answer_that_comes_late_still_counts(cctrace, nvml) -> None:
     nvml(_ANSWERS + _INIT + _LATE)
     cctrace.set_limit("cctrace.collectors.environment.isolated", "START_LIMIT_S", 0.5)
-    done = cctrace.record(program=("--serve", "3"))
+    started = cctrace.environment["STARTED"] = str(cctrace.folder / "started")
+    # The check of the state has an NVML of its own, and comes before the command.
+    done = cctrace.record("--no-state-check", program=("--serve", "3", "--ready", started))
     assert "at the start is not known" in done.stderr
     assert done.returncode == 0, done.stderr
     metadata = open_trace(cctrace.trace).metadata
