@@ -160,10 +160,11 @@ def collective_runs(trace: Trace, windows: Windows) -> CollectiveRuns:
     host = host_rows(trace)
     numbers = {symbol: number for number, symbol in enumerate(host.symbols)}
     gpu = _gpu_rows(trace, numbers)
-    known = exchanged(nccl_calls(trace), host.launches)
+    launches = host.launches
+    known = exchanged(nccl_calls(trace), launches)
     graphs = {graph: recipe for graph, recipe in recipes(host).items() if len(recipe)}
     replays = replays_of(trace, graphs)
-    return _Join(_Rows(host.launches, graphs, replays, gpu, known, tuple(numbers)), windows).runs()
+    return _Join(_Rows(launches, graphs, replays, gpu, known, tuple(numbers)), windows).runs()
 
 
 def _gpu_rows(trace: Trace, numbers: dict[str, int]) -> _GpuRows:

@@ -58,10 +58,15 @@ class Scope:
         return self.end_ns - self.start_ns
 
     @cached_property
+    def categories(self) -> list[int]:
+        """Numbers of the categories that occur."""
+        found: list[int] = np.flatnonzero(counted(self.category, len(CATEGORIES))).tolist()
+        return found
+
+    @cached_property
     def rows_of(self) -> dict[int, IntArray]:
         """Category number → positions of its calls, for the categories that occur."""
-        counts = counted(self.category, len(CATEGORIES))
-        return {number: np.flatnonzero(self.category == number) for number in np.flatnonzero(counts).tolist()}
+        return {number: np.flatnonzero(self.category == number) for number in self.categories}
 
     def per_step(self, amount: float) -> float:
         """An amount over all chosen steps, per step; 0 without steps."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from cctrace.analyzers.categories import CATEGORIES, ORDER, QUERY, WAIT, WORK, group_of
 from cctrace.analyzers.columns import BoolArray, IntArray
-from cctrace.analyzers.forms import counted, masked
+from cctrace.analyzers.forms import masked
 from cctrace.analyzers.quantile import MEDIAN, quantile
 from cctrace.analyzers.results import Result, microseconds, value
 from cctrace.analyzers.scope import Scope
@@ -53,8 +51,7 @@ class Submissions(Result):
 
 def submissions_of(scope: Scope, *, distorted: bool = False) -> Submissions:
     """Counts and own costs of the calls in a scope; `distorted` host times give no own costs."""
-    occurs = np.flatnonzero(counted(scope.category, len(CATEGORIES))).tolist()
-    costs = [_cost(scope, number, distorted=distorted) for number in occurs]
+    costs = [_cost(scope, number, distorted=distorted) for number in scope.categories]
     groups = (WORK, ORDER, WAIT, QUERY, "memory", "capture")
     costs.sort(key=lambda cost: (groups.index(cost.group), -cost.per_step, cost.category))
     totals = {group: sum(cost.per_step for cost in costs if cost.group == group) for group in groups}

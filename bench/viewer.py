@@ -1,9 +1,9 @@
 """How long the viewer takes on a pair of recordings of N million rows, and how much memory.
 
-    python bench/viewer.py [--rows 10e6] [--zooms 400] [--repeats 3] [--folder /tmp] [--files ON [OFF]]
+    python bench/viewer.py [--rows 10e6] [--zooms 400] [--repeats 3] [--folder DIR] [--one | --files ON [OFF]]
 
-Every repeat is a new `cctrace view` and a new browser. The recordings are those of bench/analysis.py; --files
-measures others, or one alone. Needs Chromium, as the tests do.
+Every repeat is a new `cctrace view` and a new browser. The recordings are those of bench/analysis.py, with
+--one that without costs alone; --files measures others. Needs Chromium, as the tests do.
 """
 
 from __future__ import annotations
@@ -204,11 +204,14 @@ def main() -> None:
     parser.add_argument("--zooms", type=int, default=400)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
+    parser.add_argument("--one", action="store_true", help="the off recording alone")
     parser.add_argument("--files", type=Path, nargs="+", help="one recording, or on and off")
     options = parser.parse_args()
+    if options.files and (options.one or len(options.files) > 2):
+        parser.error("--files takes one recording or two, and no --one")
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)
-        files = options.files or pair(folder, int(options.rows))
+        files = options.files or pair(folder, int(options.rows))[1 if options.one else 0 :]
         print(" + ".join(f"{open_trace(path).num_rows:,}" for path in files), "rows", flush=True)
         for first in ("/", "/timeline"):
             results = Results()
