@@ -23,7 +23,7 @@ from cctrace.analyzers.attribution.copy_cost import copy_rows
 from cctrace.analyzers.attribution.costs import COLUMNS, OVERLAP
 from cctrace.analyzers.attribution.device import Elsewhere, device_work
 from cctrace.analyzers.attribution.gpu_program import Arm
-from cctrace.analyzers.attribution.handover import wait_places, with_joins
+from cctrace.analyzers.attribution.handover import common_places, with_joins
 from cctrace.analyzers.attribution.kernel_times import KernelTimes
 from cctrace.analyzers.attribution.knowledge import input_kind, knowledge_of
 from cctrace.analyzers.attribution.own_cost import call_slowdown, own_costs
@@ -172,7 +172,7 @@ def replayed_class(
     passages = matched.passages
     off_line, off_rows, off_base = _read(off, [(one.off_first, one.steps) for one in passages])
     on_line, on_rows, on_base = _read(on, [(one.on_first, one.steps) for one in passages])
-    places = tuple(dict.fromkeys((*wait_places(off_line), *wait_places(on_line))))
+    places = common_places(off_line, on_line)
     off_line, off_taken = without_tax(with_joins(off_line, places), tax_us(off))
     on_line, on_taken = without_tax(with_joins(on_line, places), tax_us(on))
     slowdown = call_slowdown(off_line, on_line)

@@ -65,6 +65,23 @@ def wait_places(timeline: Timeline) -> tuple[WaitPlace, ...]:
     return tuple(place for place in found if place is not None)
 
 
+def common_places(first: Timeline, second: Timeline) -> tuple[WaitPlace, ...]:
+    """Where the submitting thread waits for other threads in both arms, if only one of them shows it.
+
+    Where a thread of the other arm goes on before the worker is done, it does not wait: that a gap held the
+    end of the job had other reasons, such as a lock that the worker held.
+    """
+    places = dict.fromkeys((*wait_places(first), *wait_places(second)))
+    return tuple(one for one in places if _allows(first, one) and _allows(second, one))
+
+
+def _allows(timeline: Timeline, place: WaitPlace) -> bool:
+    """Whether the jobs are done before the thread goes on, in nearly all steps that have both."""
+    ops, partner = _pairs_at(timeline, place)
+    done = timeline.end[partner] <= timeline.start[ops]
+    return not len(ops) or bool(np.mean(done) >= MIN_STEP_SHARE)
+
+
 def with_joins(timeline: Timeline, places: tuple[WaitPlace, ...]) -> Timeline:
     """The operations with a join before each one that waits for another thread, if the trace tells none."""
     if are_recorded(timeline):
@@ -72,7 +89,9 @@ def with_joins(timeline: Timeline, places: tuple[WaitPlace, ...]) -> Timeline:
     waiting, partner = _hand_overs(timeline)
     for place in places:
         ops, ends = _pairs_at(timeline, place)
-        waiting, partner = np.concatenate((waiting, ops)), np.concatenate((partner, ends))
+        # A job that ends after the call it should precede is another one.
+        done = timeline.end[ends] <= timeline.start[ops]
+        waiting, partner = np.concatenate((waiting, ops[done])), np.concatenate((partner, ends[done]))
     waiting, first = np.unique(waiting, return_index=True)
     partner = partner[first]
     if not len(waiting):
@@ -173,7 +192,7 @@ def _spread(values: FloatArray) -> float:
 
 
 def _pairs_at(timeline: Timeline, place: WaitPlace) -> tuple[IntArray, IntArray]:
-    """(operations at a place, ends of the jobs they wait for) in all steps that have both."""
+    """(operations at a place, last operations of the jobs they wait for) in all steps that have both."""
     main = np.flatnonzero(timeline.thread == SUBMITTING)
     chosen = (timeline.category[main] == place.category) & (_occurrence(timeline, main) == place.occurrence)
     ops = main[chosen]
@@ -181,9 +200,7 @@ def _pairs_at(timeline: Timeline, place: WaitPlace) -> tuple[IntArray, IntArray]
     step = timeline.step[ops] - place.lag
     known = (step >= 0) & (step < len(last))
     partner = np.where(known, last[np.where(known, step, 0)], NONE)
-    # A job that ends after the call it should precede is another one.
-    usable = (partner >= 0) & (timeline.end[partner] <= timeline.start[ops])
-    return ops[usable], partner[usable]
+    return ops[partner >= 0], partner[partner >= 0]
 
 
 def _split(timeline: Timeline, waiting: IntArray, partner: IntArray) -> tuple[FloatArray, FloatArray]:

@@ -21,7 +21,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -33,15 +32,14 @@ from cctrace.analyzers.attribution.result import Breakdown
 from cctrace.analyzers.loading import load
 from cctrace.analyzers.steady import STEADY
 from cctrace.trace import open_trace
-from cctrace.trace.writer import TraceWriter
 from groundtruth import measuring
+from groundtruth.rounds import rounds_of, write_part
 from groundtruth.scenarios import BARE, PLAIN, ZERO
-from groundtruth.truth import Range, Truth, truth_of
+from groundtruth.truth import Range, Truth, is_host_bound, truth_of
 
 CAUSES: Final = ("launch", "pcie", "overlap")
 """Those of one GPU."""
-ROUND_APART_NS: Final = 200_000_000
-"""A step as long as this holds a pause between two rounds: other programs have their turns."""
+MANY_ROUNDS: Final = 1000
 
 
 @dataclass(frozen=True)
@@ -114,9 +112,23 @@ def found_in(result: Mapping[str, Any], arm: str, on: Path, off: Path) -> Found 
     truth = truth_of(result, arm, CAUSES)
     if truth is None:
         return None
+    with tempfile.TemporaryDirectory() as folder:
+        first, second = (measured_part(path, result, Path(folder)) for path in (off, on))
+        return _compared(result["scenario"]["name"], arm, truth, second, first)
+
+
+def measured_part(path: Path, result: Mapping[str, Any], folder: Path) -> Path:
+    """What counts of a recording: the measured rounds, or the fastest one if the host sets the pace."""
+    rounds = rounds_of(path, result["scenario"]["rounds"])
+    if is_host_bound(result):
+        rounds = [min(rounds, key=lambda one: one.step_ns)]
+    return write_part(path, folder / path.name, rounds[0].begin_ns, rounds[-1].end_ns)
+
+
+def _compared(scenario: str, arm: str, truth: Truth, on: Path, off: Path) -> Found:
     tables = longest_stretch(off), longest_stretch(on)
     return Found(
-        scenario=result["scenario"]["name"],
+        scenario=scenario,
         arm=arm,
         truth=truth,
         replay=decode_of(on, off),
@@ -145,29 +157,21 @@ def _longest(arm: Arm) -> tuple[int, int]:
 
 
 def halves(path: Path, folder: Path) -> tuple[Path, Path]:
-    """The rounds of a recording but the first one, in which it starts, as two recordings.
+    """The rounds of a recording as two recordings.
 
     Raises:
-        ValueError: it has fewer than three rounds.
+        ValueError: it has fewer than two rounds.
     """
-    trace = open_trace(path)
-    table = trace.table()
-    steps = table.filter(pc.equal(table["kind"].cast(pa.string()), "step"))
-    end = np.sort(steps["start_ns"].to_numpy() + steps["duration_ns"].to_numpy())
-    begin = np.sort(steps["start_ns"].to_numpy())
-    pauses = end[:-1][begin[1:] - begin[:-1] > ROUND_APART_NS]
-    if len(pauses) < 2:
-        raise ValueError(f"{path}: fewer than three rounds")
-    start, cuts = table["start_ns"].to_numpy(), (pauses[0], pauses[len(pauses) // 2], end[-1] + 1)
-    written = []
-    for number in range(2):
-        part = folder / f"{path.stem}-{number}.parquet"
-        inside = (start >= cuts[number]) & (start < cuts[number + 1])
-        with TraceWriter(part, force=True) as writer:
-            writer.write(table.filter(pa.array(inside)))
-            writer.finish(trace.metadata)
-        written.append(part)
-    return written[0], written[1]
+    rounds = rounds_of(path, MANY_ROUNDS)
+    if len(rounds) < 2:
+        raise ValueError(f"{path}: fewer than two rounds")
+    middle = len(rounds) // 2
+    parts = (rounds[:middle], rounds[middle:])
+    first, second = (
+        write_part(path, folder / f"{path.stem}-{number}.parquet", part[0].begin_ns, part[-1].end_ns)
+        for number, part in enumerate(parts)
+    )
+    return first, second
 
 
 # ---- tables

@@ -53,7 +53,8 @@ def truth_of(result: Result, arm: str, causes: Sequence[str]) -> Truth | None:
     """The truth of one arm, None if an arm with some of its causes was not measured.
 
     A machine whose host is slowed down in some rounds gives several truths: each process once with the mean
-    of its rounds, as a recording sees them, and once with its fastest round.
+    of its rounds, as a recording sees them, and once with its fastest round. Of a scenario whose pace the
+    host sets only the fastest rounds count.
 
     Args:
         result: a result of `run.py`.
@@ -74,6 +75,11 @@ def truth_of(result: Result, arm: str, causes: Sequence[str]) -> Truth | None:
     )
 
 
+def is_host_bound(result: Result) -> bool:
+    """Whether only the fastest rounds of a scenario count; results of old did not say."""
+    return bool(result["scenario"].get("host_bound", False))
+
+
 def _arm(causes: Sequence[str], mix: int) -> str:
     """The arm with the causes whose bits are set."""
     return "+".join(cause for bit, cause in enumerate(causes) if mix >> bit & 1) or ZERO
@@ -82,8 +88,9 @@ def _arm(causes: Sequence[str], mix: int) -> str:
 def _steps_us(result: Result, arms: Sequence[str]) -> FloatArray:
     """Arms × measurements: steps, µs."""
     processes = range(min(len(result["arms"][arm]) for arm in arms))
+    ways = (min,) if is_host_bound(result) else (fmean, min)
     return np.array(
-        [[_step_us(result, arm, number, of) for number in processes for of in (fmean, min)] for arm in arms]
+        [[_step_us(result, arm, number, of) for number in processes for of in ways] for arm in arms]
     )
 
 

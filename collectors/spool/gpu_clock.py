@@ -8,6 +8,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from cctrace.collectors.spool.clock_bounds import Correction
+
 MAX_GAP_RATIO: Final = 1.5
 """A reading is used if the time between its two host readings is at most this many times the tightest one
 near it: the stamp lies somewhere in the gap, so the gap is its uncertainty."""
@@ -55,6 +57,23 @@ class ClockMap:
     rate_source: str | None = None
     moved_ns: int = 0
 
+    def corrected(self, by: Correction) -> ClockMap:
+        """The mapping with a correction; its times are those of the GPU since `origin`."""
+        points = np.unique(np.concatenate((self.gpu_ns, by.at)))
+        offset = np.interp(points, self.gpu_ns, self.offset_ns) + self._beside(points)
+        return replace(
+            self,
+            gpu_ns=points,
+            offset_ns=offset - by(points),
+            rate=(self.rate or 0.0) - by.rate,
+            rate_source="launches",
+            residual_ns=None,
+        )
+
+    def since_origin(self, gpu_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """%globaltimer values since the first reading, ns."""
+        return (gpu_ns - self.origin).astype(np.float64)
+
     def moved(self, by_ns: int) -> ClockMap:
         """The mapping to times later by so much."""
         return replace(self, origin_offset=self.origin_offset - by_ns, moved_ns=self.moved_ns + by_ns)
@@ -66,17 +85,19 @@ class ClockMap:
 
     def to_monotonic(self, gpu_ns: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
         """CLOCK_MONOTONIC, ns, of %globaltimer values."""
-        relative = (gpu_ns.astype(np.int64) - self.origin).astype(np.float64)
-        offset = np.interp(relative, self.gpu_ns, self.offset_ns)
-        rate = self.rate or 0.0
-        offset += rate * np.minimum(relative - self.gpu_ns[0], 0)
-        offset += rate * np.maximum(relative - self.gpu_ns[-1], 0)
+        relative = self.since_origin(gpu_ns.astype(np.int64))
+        offset = np.interp(relative, self.gpu_ns, self.offset_ns) + self._beside(relative)
         # Offsets are large (the GPU counts from 1970): only their small changes may pass through a float.
         return gpu_ns.astype(np.int64) - self.origin_offset - np.rint(offset).astype(np.int64)
 
+    def _beside(self, relative: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """What the offset changes by beyond the first and last support point."""
+        beyond = np.minimum(relative - self.gpu_ns[0], 0) + np.maximum(relative - self.gpu_ns[-1], 0)
+        return (self.rate or 0.0) * beyond
+
     def error_ns(self, gpu_ns: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
         """By how much `to_monotonic` may be off, ns: more with the distance from a support point."""
-        relative = (gpu_ns.astype(np.int64) - self.origin).astype(np.float64)
+        relative = self.since_origin(gpu_ns.astype(np.int64))
         after = np.searchsorted(self.gpu_ns, relative)
         distance = np.minimum(
             np.abs(relative - self.gpu_ns[np.minimum(after, len(self.gpu_ns) - 1)]),

@@ -9,8 +9,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from cctrace.collectors.spool.layout import Kind, Operation
+from cctrace.collectors.spool.layout import RECORD, Kind, Operation
 from cctrace.collectors.spool.spoolfile import Chunk, Records, SpoolFile, chunks, joined, take, text_at
+from cctrace.collectors.spool.waits import WAIT_OPERATIONS
 
 GPU_KINDS: Final = (Kind.KERNEL, Kind.GRAPH, Kind.COPY, Kind.MEMSET)
 _KEPT_WHOLE: Final = (
@@ -30,6 +31,8 @@ _VALID_OPERATION[[int(o) for o in Operation if o]] = True
 
 _GRAPH_CALLS: Final = np.zeros(256, dtype=bool)
 _GRAPH_CALLS[[Operation.GRAPH, Operation.GRAPH_BUILD]] = True
+_WAITS: Final = np.zeros(256, dtype=bool)
+_WAITS[list(WAIT_OPERATIONS)] = True
 
 
 @dataclass
@@ -60,7 +63,7 @@ class Index:
 
     `calls`, `marks`, `collectives`, `host_calls` and `overheads` go by thread id; `gpu` by (device, CUPTI
     stream). `kept` holds the records of the small families themselves, in file order; `graph_calls` those of
-    graph launches and builds, with their positions.
+    graph launches and builds, with their positions, `waits` those of waits and of the events they wait for.
     """
 
     calls: dict[int, list[Run]] = field(default_factory=dict)
@@ -74,6 +77,7 @@ class Index:
     kept: dict[Kind, Records] = field(default_factory=dict)
     graph_calls: Records = field(default_factory=lambda: np.zeros(0, dtype=np.void))
     graph_positions: npt.NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    waits: Records = field(default_factory=lambda: np.zeros(0, dtype=RECORD))
     operations: dict[int, npt.NDArray[np.int64]] = field(default_factory=dict)
     strings: dict[int, str] = field(default_factory=dict)
     unusable: dict[str, int] = field(default_factory=dict)
@@ -92,9 +96,10 @@ def build_index(spool: SpoolFile, progress: Callable[[int], None]) -> Index:
     kept: dict[Kind, list[Records]] = {kind: [] for kind in _KEPT_WHOLE}
     graph_calls: list[Records] = []
     graph_positions: list[npt.NDArray[np.intp]] = [np.zeros(0, dtype=np.intp)]
+    waits: list[Records] = []
     for chunk in chunks(spool.records):
         _add_strings(index, spool.records, chunk)
-        _add_calls(index, chunk, graph_calls, graph_positions)
+        _add_calls(index, chunk, graph_calls, graph_positions, waits)
         counts = np.bincount(chunk.kinds, minlength=256)
         if counts[0] + counts[Kind.CALL] < len(chunk.kinds):
             for kind in _KEPT_WHOLE:
@@ -111,6 +116,7 @@ def build_index(spool: SpoolFile, progress: Callable[[int], None]) -> Index:
         progress(len(chunk.kinds))
     index.kept = {kind: joined(parts) for kind, parts in kept.items()}
     index.graph_calls = joined(graph_calls)
+    index.waits = joined(waits)
     index.graph_positions = np.concatenate(graph_positions)
     return index
 
@@ -126,7 +132,11 @@ def _add_strings(index: Index, records: Records, chunk: Chunk) -> None:
 
 
 def _add_calls(
-    index: Index, chunk: Chunk, graph_calls: list[Records], graph_positions: list[npt.NDArray[np.intp]]
+    index: Index,
+    chunk: Chunk,
+    graph_calls: list[Records],
+    graph_positions: list[npt.NDArray[np.intp]],
+    waits: list[Records],
 ) -> None:
     is_call = chunk.kinds == Kind.CALL
     operations = np.where(is_call, chunk.records["operation"], np.uint8(0))
@@ -143,6 +153,8 @@ def _add_calls(
             counts if len(runs) == 1 else np.bincount(operations[run.positions() - chunk.base], minlength=256)
         )
         index.operations[tid] = index.operations.get(tid, 0) + own
+    if counts[_WAITS].any():
+        waits.append(take(chunk.records, np.take(_WAITS, operations)))
     if not counts[_GRAPH_CALLS].any():
         return
     about_graphs = np.flatnonzero(np.take(_GRAPH_CALLS, operations))

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from cctrace.collectors.spool.clock_correction import corrected
 from cctrace.collectors.spool.gpu_clock import ClockMap, fit_clock, rate_from_launches
 from cctrace.collectors.spool.index import Index
 from cctrace.collectors.spool.layout import FROM_STAMPS, NO_DEVICE, RECORD, Flag, Kind, Operation
@@ -53,19 +54,29 @@ def find_replays(index: Index, pid: int) -> Replays:
     launched = _tagged_launches(index)
     replayed = 0
     graphs, launches, eager = [], [], []
+    waits = take(index.waits, np.argsort(index.waits["start_ns"], kind="stable"))
     devices = np.ascontiguousarray(stamps["device"])
-    for device in np.flatnonzero(np.bincount(devices)).tolist():
+    stamped = np.flatnonzero(np.bincount(devices)).tolist()
+    for device in stamped:
         mine = take(stamps, devices == device)
         is_eager = (mine["flags"] & Flag.EAGER_STAMP) != 0
         replays, single = pair_stamps(take(mine, ~is_eager))
         samples, single_samples = pair_stamps(take(mine, is_eager))
         lost = losses_before(mine["bytes"], replays.index)
-        clock = _clock(take(readings, readings["device"] == device), replays, launched, lost)
+        read = take(readings, readings["device"] == device)
+        clock = _clock(read, replays, launched, lost)
         if clock is None:
             _count(result, "stamps without a clock reading", len(mine))
             continue
         _count(result, "single stamps", single + single_samples)
-        found, launch = _of_launches(_on_host(replays, clock), lost, launched)
+        of, launch = _of_launches(_on_host(replays, clock), lost, launched)
+        better = corrected(
+            clock, replays.select(of), index.graph_calls[launch], read, waits, one_device=len(stamped) == 1
+        )
+        if better is not None:
+            clock = better
+            of, launch = _of_launches(_on_host(replays, clock), lost, launched)
+        found = _on_host(replays.select(of), clock)
         late = _before_launch(found, index.graph_calls["start_ns"][launch])
         clock, found = clock.moved(late), found.moved(late)
         result.clocks.append(_described(clock, pid, device))
@@ -157,8 +168,8 @@ def _on_host(pairs: Pairs, clock: ClockMap) -> Pairs:
 
 def _of_launches(
     pairs: Pairs, lost: npt.NDArray[np.intp], launched: _TaggedLaunches
-) -> tuple[Pairs, npt.NDArray[np.intp]]:
-    """The pairs that have a launch, and its place among the index's graph calls."""
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Places of the pairs that have a launch, and its place among the index's graph calls."""
     launches = launched.launches
     found = np.full(len(pairs), -1, dtype=np.intp)
     for tag, here in places_by(pairs.tag).items():
@@ -168,7 +179,7 @@ def _of_launches(
         hit = matched >= 0
         found[here[hit]] = there[matched[hit]]
     joined_ones = np.flatnonzero(found >= 0)
-    return pairs.select(joined_ones), launches.position[found[joined_ones]]
+    return joined_ones, launches.position[found[joined_ones]]
 
 
 def _before_launch(pairs: Pairs, launch_ns: npt.NDArray[np.uint64]) -> int:

@@ -22,10 +22,6 @@ RING_MASK: Final = np.uint64(2**40 - 1)
 MAX_LATE_SHARE: Final = 0.05
 """So many runs may seem to begin before their launches before the order itself is doubted."""
 
-COMPLETE_SHARE: Final = 0.25
-"""With as many runs as launches, runs may seem early by this part of the time between two launches: a clock
-that was read while the GPU was busy is off by tens of microseconds, another launch by the whole of it."""
-
 Times = npt.NDArray[np.int64]
 
 
@@ -111,7 +107,8 @@ def match_pairs(
 
     A graph's runs follow the order of its launches, and none begins before its launch. So between two losses
     the pairs belong to launches in a row, and only the first launch of such a row is in question: 0 if the
-    recording began before the graph was first launched, else the latest that all pairs of the row allow.
+    recording began before the graph was first launched, else the latest that all pairs of the row allow. With
+    as many pairs as launches and no loss it is 0 whatever the clocks say: they can be milliseconds apart.
 
     Args:
         pairs: pairs of one tag, in order.
@@ -129,6 +126,8 @@ def match_pairs(
     first, *later = np.split(np.arange(count), row_ends)
     early = EARLY_NS
     shift: int | None = None
+    if count == launched and lost_before[-1] == 0:
+        return np.arange(count)
     if lost_before[0] == 0 and _in_step(pairs.select(first), launch_start_ns):
         shift = 0
         result[first] = first
@@ -161,8 +160,6 @@ def _in_step(pairs: Pairs, launch_start_ns: Times) -> bool:
     """Whether run i can be that of launch i, throughout."""
     count = min(len(pairs), len(launch_start_ns))
     early: int | Times = EARLY_NS if pairs.error_ns is None else EARLY_NS + pairs.error_ns[:count]
-    if len(pairs) == len(launch_start_ns) > 1:
-        early = np.maximum(early, int(COMPLETE_SHARE * np.median(np.diff(launch_start_ns))))
     late = pairs.begin_ns[:count] + early < launch_start_ns[:count]
     return bool(np.mean(late) < MAX_LATE_SHARE)
 
