@@ -98,8 +98,14 @@ def launch_cost(recording: Mapping[str, Any]) -> float | None:
     truth = recording["injected"].get("launch", {}).get("sum_ns")
     if not nominal or truth is None or not recording["per_step"]:
         return None
-    step = sum(recording["per_step"].get(operation, 0) * toll for operation, toll in tolls.items())
-    return float(step * truth / 1e3 / nominal)
+    return toll_of_step(recording) * truth / 1e3 / nominal
+
+
+def toll_of_step(recording: Mapping[str, Any]) -> float:
+    """Microseconds of launch toll asked for in one step: its submissions × toll; 0 if no step is known."""
+    return float(
+        sum(recording["per_step"].get(name, 0) * toll for name, toll in recording["tolls_us"].items())
+    )
 
 
 def in_unit(microseconds: float, field: str) -> float:

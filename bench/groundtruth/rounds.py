@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -58,12 +59,15 @@ def _round(begin: IntArray, end: IntArray, names: npt.NDArray[np.object_]) -> Ro
     return Round(int(begin[0]), int(end[-1]), float(np.median((end - begin)[names == common])))
 
 
-def write_part(path: Path, part: Path, begin_ns: int, end_ns: int) -> Path:
-    """Writes the rows of a recording that begin within a time as a recording of their own."""
+def write_part(path: Path, part: Path, rounds: Sequence[Round]) -> Path:
+    """Writes the rows of a recording that begin within some of its rounds as a recording of their own."""
     trace = open_trace(path)
     table = trace.table()
     start = table["start_ns"].to_numpy()
+    inside = np.zeros(len(start), np.bool_)
+    for one in rounds:
+        inside |= (start >= one.begin_ns) & (start < one.end_ns)
     with TraceWriter(part, force=True) as writer:
-        writer.write(table.filter(pa.array((start >= begin_ns) & (start < end_ns))))
+        writer.write(table.filter(pa.array(inside)))
         writer.finish(trace.metadata)
     return part

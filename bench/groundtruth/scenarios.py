@@ -43,8 +43,7 @@ class Scenario:
         host_share: run each round twice, without host work and with so much that the scheduler's own time per
             step is this share of the step without.
         host_bound: the host sets the pace of its steps. Where other work slows this virtual machine's host
-            down, in half of the rounds and by up to 90 %, only the fastest round of each process tells what
-            a cause costs.
+            down, in some rounds and by up to 90 %, the faster half of the rounds counts.
         keep: arms whose first recording is worth keeping.
         smoke: part of the quick run.
     """

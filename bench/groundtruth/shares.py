@@ -118,11 +118,11 @@ def found_in(result: Mapping[str, Any], arm: str, on: Path, off: Path) -> Found 
 
 
 def measured_part(path: Path, result: Mapping[str, Any], folder: Path) -> Path:
-    """What counts of a recording: the measured rounds, or the fastest one if the host sets the pace."""
+    """What counts of a recording: the measured rounds, or their faster half if the host sets the pace."""
     rounds = rounds_of(path, result["scenario"]["rounds"])
     if is_host_bound(result):
-        rounds = [min(rounds, key=lambda one: one.step_ns)]
-    return write_part(path, folder / path.name, rounds[0].begin_ns, rounds[-1].end_ns)
+        rounds = sorted(rounds, key=lambda one: one.step_ns)[: max(1, len(rounds) // 2)]
+    return write_part(path, folder / path.name, rounds)
 
 
 def _compared(scenario: str, arm: str, truth: Truth, on: Path, off: Path) -> Found:
@@ -168,8 +168,7 @@ def halves(path: Path, folder: Path) -> tuple[Path, Path]:
     middle = len(rounds) // 2
     parts = (rounds[:middle], rounds[middle:])
     first, second = (
-        write_part(path, folder / f"{path.stem}-{number}.parquet", part[0].begin_ns, part[-1].end_ns)
-        for number, part in enumerate(parts)
+        write_part(path, folder / f"{path.stem}-{number}.parquet", part) for number, part in enumerate(parts)
     )
     return first, second
 
@@ -179,15 +178,16 @@ def halves(path: Path, folder: Path) -> tuple[Path, Path]:
 
 def shares_table(found: Sequence[Found]) -> str:
     """Share of each cause, measured and found, with its error."""
-    head = ("scenario", "arm", "off µs", "growth, measured", "recorded", *CAUSES, "host µs", "GPU µs",
-            "model error µs")  # fmt: skip
+    head = ("scenario", "arm", "off µs", "growth, measured", "recorded", "toll charged", *CAUSES, "host µs",
+            "GPU µs", "model error µs")  # fmt: skip
     return _markdown([head, *(_shares_row(one) for one in found)])
 
 
 def _shares_row(one: Found) -> tuple[str, ...]:
     truth, shares, residual = one.truth, one.shares, one.replay.residual
     start = (one.scenario, one.arm, f"{truth.off_us.middle:.0f}", _range(truth.delta_us),
-             f"{one.replay.delta_us:.0f}")  # fmt: skip
+             f"{one.replay.delta_us:.0f}",
+             "" if truth.charged_us is None else f"{truth.charged_us:.0f}")  # fmt: skip
     if shares is None or residual is None:
         return (*start, "refused: " + "; ".join(one.replay.refused_because), "", "", "", "", "")
     cells = (

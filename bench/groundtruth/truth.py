@@ -11,7 +11,7 @@ import numpy as np
 
 from cctrace.analyzers.attribution.shapley import shapley_values
 from cctrace.analyzers.columns import FloatArray
-from groundtruth.expectations import unit_of
+from groundtruth.expectations import toll_of_step, unit_of
 from groundtruth.scenarios import ZERO
 
 Result = Mapping[str, Any]
@@ -29,6 +29,10 @@ class Range:
         """Half-way between."""
         return (self.low + self.high) / 2
 
+    def reaching_down_to(self, value: float) -> Range:
+        """The range with a value below it."""
+        return Range(min(self.low, value), self.high)
+
     def distance(self, value: float) -> float:
         """How far a value lies outside of the range; 0 inside, negative below."""
         return value - min(max(value, self.low), self.high)
@@ -41,12 +45,15 @@ class Truth:
     Attributes:
         off_us: step of the arm `zero`.
         delta_us: growth of the step.
-        shares: cause → its Shapley value.
+        shares: cause → its Shapley value. That of launch reaches down to what was charged: where a step grew
+            by more, the host code after each toll ran slower, and that is no toll.
+        charged_us: launch toll of a step; None if the arm has none, 0 if no step is known.
     """
 
     off_us: Range
     delta_us: Range
     shares: Mapping[str, Range]
+    charged_us: float | None = None
 
 
 def truth_of(result: Result, arm: str, causes: Sequence[str]) -> Truth | None:
@@ -54,7 +61,7 @@ def truth_of(result: Result, arm: str, causes: Sequence[str]) -> Truth | None:
 
     A machine whose host is slowed down in some rounds gives several truths: each process once with the mean
     of its rounds, as a recording sees them, and once with its fastest round. Of a scenario whose pace the
-    host sets only the fastest rounds count.
+    host sets the faster half of the rounds counts.
 
     Args:
         result: a result of `run.py`.
@@ -68,16 +75,26 @@ def truth_of(result: Result, arm: str, causes: Sequence[str]) -> Truth | None:
     worth = _steps_us(result, arms)
     shares = shapley_values(worth)
     found = {cause: _range(shares[number]) for number, cause in enumerate(taking_part)}
+    recording = result["arms"][arm][0].get("recording")
+    charged = toll_of_step(recording) if recording and "launch" in found else None
+    if charged:
+        found["launch"] = found["launch"].reaching_down_to(charged)
     return Truth(
         off_us=_range(worth[0]),
         delta_us=_range(worth[-1] - worth[0]),
         shares={cause: found.get(cause, Range(0.0, 0.0)) for cause in causes},
+        charged_us=charged,
     )
 
 
 def is_host_bound(result: Result) -> bool:
-    """Whether only the fastest rounds of a scenario count; results of old did not say."""
+    """Whether only the faster half of the rounds counts; results of old did not say."""
     return bool(result["scenario"].get("host_bound", False))
+
+
+def faster_half(values: Sequence[float]) -> float:
+    """Mean of the lower half, at least one."""
+    return fmean(sorted(values)[: max(1, len(values) // 2)])
 
 
 def _arm(causes: Sequence[str], mix: int) -> str:
@@ -88,7 +105,7 @@ def _arm(causes: Sequence[str], mix: int) -> str:
 def _steps_us(result: Result, arms: Sequence[str]) -> FloatArray:
     """Arms × measurements: steps, µs."""
     processes = range(min(len(result["arms"][arm]) for arm in arms))
-    ways = (min,) if is_host_bound(result) else (fmean, min)
+    ways = (faster_half,) if is_host_bound(result) else (fmean, min)
     return np.array(
         [[_step_us(result, arm, number, of) for number in processes for of in ways] for arm in arms]
     )

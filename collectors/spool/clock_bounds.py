@@ -78,7 +78,7 @@ class Correction:
     def __call__(self, at: Floats) -> Floats:
         """The correction at some times."""
         beside = np.minimum(at - self.at[0], 0) + np.maximum(at - self.at[-1], 0)
-        return np.interp(at, self.at, self.value) + self.rate * beside
+        return np.asarray(np.interp(at, self.at, self.value) + self.rate * beside, np.float64)
 
     @property
     def rate(self) -> float:

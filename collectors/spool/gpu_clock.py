@@ -93,7 +93,7 @@ class ClockMap:
     def _beside(self, relative: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """What the offset changes by beyond the first and last support point."""
         beyond = np.minimum(relative - self.gpu_ns[0], 0) + np.maximum(relative - self.gpu_ns[-1], 0)
-        return (self.rate or 0.0) * beyond
+        return np.asarray((self.rate or 0.0) * beyond, np.float64)
 
     def error_ns(self, gpu_ns: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
         """By how much `to_monotonic` may be off, ns: more with the distance from a support point."""

@@ -19,6 +19,10 @@ RING_SHIFT: Final = np.uint64(40)
 RING_MASK: Final = np.uint64(2**40 - 1)
 """Each context has a ring of its own; the collector numbers it above the stamps."""
 
+MOST_WRONG_NS: Final = 10_000_000
+"""Clock readings were seen to be off by up to 3 ms, while other programs had the GPU. A late window that was
+cut off at its end can hold as many runs as launches by chance: these are further apart."""
+
 MAX_LATE_SHARE: Final = 0.05
 """So many runs may seem to begin before their launches before the order itself is doubted."""
 
@@ -108,7 +112,7 @@ def match_pairs(
     A graph's runs follow the order of its launches, and none begins before its launch. So between two losses
     the pairs belong to launches in a row, and only the first launch of such a row is in question: 0 if the
     recording began before the graph was first launched, else the latest that all pairs of the row allow. With
-    as many pairs as launches and no loss it is 0 whatever the clocks say: they can be milliseconds apart.
+    as many pairs as launches and no loss it is 0 even if the clocks are milliseconds apart.
 
     Args:
         pairs: pairs of one tag, in order.
@@ -122,12 +126,12 @@ def match_pairs(
         return result
     if nested:
         return _unambiguous(_latest_launch(pairs.begin_ns, launch_start_ns, EARLY_NS), result)
+    if _is_complete(pairs, launch_start_ns, lost_before):
+        return np.arange(count)
     row_ends = np.flatnonzero(np.diff(lost_before)) + 1
     first, *later = np.split(np.arange(count), row_ends)
     early = EARLY_NS
     shift: int | None = None
-    if count == launched and lost_before[-1] == 0:
-        return np.arange(count)
     if lost_before[0] == 0 and _in_step(pairs.select(first), launch_start_ns):
         shift = 0
         result[first] = first
@@ -154,6 +158,13 @@ def match_pairs(
 def _latest_launch(begin_ns: Times, launch_start_ns: Times, early: int) -> npt.NDArray[np.intp]:
     """The last launch that each run can belong to; −1 if it began before all of them."""
     return np.searchsorted(launch_start_ns, begin_ns + early, side="right") - 1
+
+
+def _is_complete(pairs: Pairs, launch_start_ns: Times, lost_before: npt.NDArray[np.intp]) -> bool:
+    """Whether each launch has its run, and none begins earlier than the clocks may be apart."""
+    if len(pairs) != len(launch_start_ns) or lost_before[-1]:
+        return False
+    return bool((launch_start_ns - pairs.begin_ns).max() <= MOST_WRONG_NS)
 
 
 def _in_step(pairs: Pairs, launch_start_ns: Times) -> bool:
