@@ -27,6 +27,13 @@ WINDOW_CALLS: Final = 60_000
 than 20 steps of the longest eager decode steps seen (2000 calls)."""
 WIDE_WINDOW_CALLS: Final = 200_000
 """Second try, for a thread that ends in something else than its loop."""
+NARROW_WINDOWS: Final = (15_000, 4_000)
+"""Looked at besides: of a short run the last calls hold only its loop. The loading of weights repeats a copy
+and its synchronization for every tensor, more often than a short run has steps."""
+MUCH_CLEARER: Final = 2.0
+"""The call found among fewer calls must be so much clearer: what comes last may be the program's end."""
+MIN_CLARITY: Final = 4.0
+"""Clarity that must be beaten where nothing was found: a few alike calls at the end of a run are no loop."""
 MIN_STEPS: Final = 5
 """Fewer repetitions than this are no structure."""
 MIN_BOUNDARY_SHARE: Final = 0.9
@@ -136,18 +143,37 @@ def find_anchor(thread: Calls, boundary_ns: IntArray) -> Anchor | NoAnchor:
     Returns:
         The anchor, or the reason why there is none.
     """
-    last = NoAnchor("no call repeats")
+    found: _Candidate | NoAnchor = NoAnchor("no call repeats")
     for window in (WINDOW_CALLS, WIDE_WINDOW_CALLS):
         sequence = _sequence(thread, window)
         if len(sequence.start_ns) < 2 * MIN_STEPS:
             return NoAnchor(f"the thread made only {len(sequence.start_ns)} submissions and synchronizations")
         found = _search(sequence, boundary_ns)
-        if isinstance(found, _Candidate):
-            return _anchor(thread, sequence, found)
-        last = found
-        if len(sequence.start_ns) < window:
+        if isinstance(found, _Candidate) or len(sequence.start_ns) < window:
             break
-    return last
+    sequence, found = _clearest(thread, boundary_ns, sequence, found)
+    return _anchor(thread, sequence, found) if isinstance(found, _Candidate) else found
+
+
+def _clearest(
+    thread: Calls, boundary_ns: IntArray, sequence: _Sequence, found: _Candidate | NoAnchor
+) -> tuple[_Sequence, _Candidate | NoAnchor]:
+    """What was found, or what is much clearer among fewer of the last calls, with the calls searched."""
+    clarity = _clarity(sequence, found)
+    for window in NARROW_WINDOWS:
+        if window >= len(sequence.start_ns):
+            continue
+        last = _sequence(thread, window)
+        other = _search(last, boundary_ns)
+        if _clarity(last, other) >= MUCH_CLEARER * clarity:
+            return last, other
+    return sequence, found
+
+
+def _clarity(sequence: _Sequence, found: _Candidate | NoAnchor) -> float:
+    if isinstance(found, NoAnchor):
+        return MIN_CLARITY
+    return min(found.votes, ENOUGH_VOTES) * _regularity(sequence, found) ** 2
 
 
 def _sequence(thread: Calls, wanted: int) -> _Sequence:

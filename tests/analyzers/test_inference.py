@@ -72,6 +72,19 @@ def test_start_up_of_vllm_is_no_step() -> None:
     assert (steps.start_ns[main] > last_capture).all()
 
 
+@pytest.mark.parametrize("kernel_names", [True, False])
+def test_a_short_run_is_not_outvoted_by_the_loading_of_weights(kernel_names: bool) -> None:
+    """A whole run of vLLM: 225 copies of weights, each with its synchronization, and 70 decode steps."""
+    table = pq.read_table(DATA / "vllm_short_run.parquet")
+    calls = calls_from(table if kernel_names else table.drop_columns(["kernel"]))
+
+    steps = steps_of(calls)
+
+    scope = scope_of(calls, steps, steps.main_class)
+    assert np.median(np.bincount(scope.step[scope.calls.is_work], minlength=scope.steps)) == 34
+    assert scope.steps > 60
+
+
 @pytest.mark.parametrize("readback", ["sync", "overlap", "worker"])
 @pytest.mark.parametrize("execution", ["eager", "graph", "piecewise"])
 @pytest.mark.parametrize(
@@ -98,8 +111,9 @@ def test_synthetic_steps_are_found(load: Load, execution: str, readback: str) ->
     assert np.median(scope.period_ns) == pytest.approx(true_period, rel=0.03)
 
 
-def test_calls_in_random_order_are_no_steps() -> None:
-    built = build(Load(execution="eager", steps=30))
+@pytest.mark.parametrize("count", [30, 200])
+def test_calls_in_random_order_are_no_steps(count: int) -> None:
+    built = build(Load(execution="eager", steps=count))
     calls = calls_from(built.table)
     shuffled = np.random.default_rng(3).permutation(len(calls))
     mixed = calls.pick(shuffled)
