@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from cctrace.collectors.spool.clock_bounds import NOISE_NS, Bounds, correct
 from cctrace.collectors.spool.gpu_clock import ClockMap
-from cctrace.collectors.spool.spoolfile import Records
+from cctrace.collectors.spool.spoolfile import Records, take
 from cctrace.collectors.spool.stamps import Pairs
 from cctrace.collectors.spool.waits import waited_for
 
@@ -40,7 +40,7 @@ def corrected(
     begin, end = _on_host(clock, runs.begin_ns), _on_host(clock, runs.end_ns)
     after = Bounds(clock.since_origin(runs.begin_ns), _float(launches["start_ns"].astype(np.int64) - begin))
     order = np.argsort(launches["start_ns"], kind="stable")
-    wait, run = waited_for(waits, launches[order], one_device=one_device)
+    wait, run = waited_for(waits, take(launches, order), one_device=one_device)
     run = order[run]
     before = Bounds(
         clock.since_origin(runs.end_ns[run]), _float(waits["end_ns"][wait].astype(np.int64) - end[run])

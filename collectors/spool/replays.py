@@ -54,7 +54,6 @@ def find_replays(index: Index, pid: int) -> Replays:
     launched = _tagged_launches(index)
     replayed = 0
     graphs, launches, eager = [], [], []
-    waits = take(index.waits, np.argsort(index.waits["start_ns"], kind="stable"))
     devices = np.ascontiguousarray(stamps["device"])
     stamped = np.flatnonzero(np.bincount(devices)).tolist()
     for device in stamped:
@@ -64,26 +63,17 @@ def find_replays(index: Index, pid: int) -> Replays:
         samples, single_samples = pair_stamps(take(mine, is_eager))
         lost = losses_before(mine["bytes"], replays.index)
         read = take(readings, readings["device"] == device)
-        clock = _clock(read, replays, launched, lost)
-        if clock is None:
+        found = _with_launches(replays, lost, launched, read, index, one_device=len(stamped) == 1)
+        if found is None:
             _count(result, "stamps without a clock reading", len(mine))
             continue
+        clock, runs = found.clock, found.runs
         _count(result, "single stamps", single + single_samples)
-        of, launch = _of_launches(_on_host(replays, clock), lost, launched)
-        better = corrected(
-            clock, replays.select(of), index.graph_calls[launch], read, waits, one_device=len(stamped) == 1
-        )
-        if better is not None:
-            clock = better
-            of, launch = _of_launches(_on_host(replays, clock), lost, launched)
-        found = _on_host(replays.select(of), clock)
-        late = _before_launch(found, index.graph_calls["start_ns"][launch])
-        clock, found = clock.moved(late), found.moved(late)
         result.clocks.append(_described(clock, pid, device))
-        _count(result, "graph replays without a launch", len(replays) - len(found))
-        replayed += len(found)
-        graphs.append(_rows(Kind.GRAPH, found, device))
-        launches.append(launch)
+        _count(result, "graph replays without a launch", len(replays) - len(runs))
+        replayed += len(runs)
+        graphs.append(_rows(Kind.GRAPH, runs, device))
+        launches.append(found.launch)
         rows = _rows(Kind.MARK, _on_host(samples, clock), device)
         rows["name"] = 1  # the one text of these rows: EAGER_NAME
         eager.append(rows)
@@ -124,6 +114,40 @@ def _tagged_launches(index: Index) -> _TaggedLaunches:
     launches = select(is_graph & ~captured & (calls["result"] == 0))
     inner = launch_tags(select(is_graph & captured), bindings)
     return _TaggedLaunches(launches, places_by(launch_tags(launches, bindings)), frozenset(inner.tolist()))
+
+
+@dataclass(frozen=True)
+class _Joined:
+    """The mapping of a device's clock, its runs in CLOCK_MONOTONIC, and the graph call of each."""
+
+    clock: ClockMap
+    runs: Pairs
+    launch: npt.NDArray[np.intp]
+
+
+def _with_launches(
+    replays: Pairs,
+    lost: npt.NDArray[np.intp],
+    launched: _TaggedLaunches,
+    readings: Records,
+    index: Index,
+    *,
+    one_device: bool,
+) -> _Joined | None:
+    """Runs of one device with their launches; None without a reading of its clock."""
+    clock = _clock(readings, replays, launched, lost)
+    if clock is None:
+        return None
+    of, launch = _of_launches(_on_host(replays, clock), lost, launched)
+    waits = take(index.waits, np.argsort(index.waits["start_ns"], kind="stable"))
+    calls = index.graph_calls
+    better = corrected(clock, replays.select(of), take(calls, launch), readings, waits, one_device=one_device)
+    if better is not None:
+        clock = better
+        of, launch = _of_launches(_on_host(replays, clock), lost, launched)
+    runs = _on_host(replays.select(of), clock)
+    late = _before_launch(runs, calls["start_ns"][launch])
+    return _Joined(clock.moved(late), runs.moved(late), launch)
 
 
 def _clock(

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cctrace.collectors.spool.handles import LEGACY_STREAM
-from cctrace.collectors.spool.layout import Operation
-from cctrace.collectors.spool.spoolfile import Records
+from cctrace.collectors.spool.layout import Flag, Operation
+from cctrace.collectors.spool.spoolfile import Records, take
 from cctrace.collectors.spool.stamps import places_by
 
 WAIT_OPERATIONS: Final = (
@@ -49,6 +49,8 @@ class _Waits:
 def waited_for(calls: Records, launches: Records, *, one_device: bool) -> tuple[Places, Places]:
     """Waits that succeeded, and the last launch of a stream that each certainly waited for.
 
+    What was only captured into a graph is no wait.
+
     A wait for an event waits for what its stream had got when the event was recorded; what a stream was made
     to wait for by another event counts too, but no longer chains of events.
 
@@ -60,8 +62,8 @@ def waited_for(calls: Records, launches: Records, *, one_device: bool) -> tuple[
     Returns:
         Places in `calls`, and as many in `launches`.
     """
-    fine = calls[calls["result"] == 0]
-    place = np.flatnonzero(calls["result"] == 0)
+    place = np.flatnonzero((calls["result"] == 0) & ((calls["flags"] & Flag.CAPTURED) == 0))
+    fine = take(calls, place)
     direct = _of_streams(fine).and_also(_of_events(fine, Operation.EVENT_SYNC))
     waits = direct.and_also(_through_events(fine, direct))
     found = [(waits.call[:0], waits.call[:0])]
