@@ -23,18 +23,30 @@ MIN_WINDOWS: Final = 3
 PIECE_NS: Final = 60_000_000_000
 """One rate holds for at most about a minute: it follows temperature, and hosts slew their clocks."""
 
-MAX_RATE: Final = 100e-6
-"""How far the rate that the readings gave may be off: bad readings half a minute apart gave 50 ppm."""
+MAX_RATE: Final = 2e-3
+"""How far the rate that the readings gave may be off: they were off by up to 3 ms, which is that much where
+launches of two seconds are enough."""
 
 SEARCH_ROUNDS: Final = 60
 """Each takes a third off the range of rates: 60 of them leave less than a nanosecond an hour."""
 
+MOST_PASSES: Final = 5
+"""The second one mostly suffices."""
+
 NOISE_NS: Final = 2_000.0
 """Bounds may contradict each other by so much: times are noted a little before and after what they mean."""
 
-LAUNCH_PART: Final = 0.2
-"""Where launches and waits are equally tight, runs begin by this part of what is left after their launches:
-an idle H200 begins 3 µs after the launch call does, and a wait returns 13 µs after the run."""
+LAUNCH_NS: Final = 3_000.0
+"""An idle H200 begins a run so long after its launch call begins."""
+
+WAIT_NS: Final = 13_000.0
+"""A wait returns so long after the run, there."""
+
+LAUNCH_PART: Final = LAUNCH_NS / (LAUNCH_NS + WAIT_NS)
+"""Where launches and waits leave less than both, it is parted likewise."""
+
+CONTRADICTION: Final = 1_000.0
+"""Weight of a contradiction against nearness, both in ns: a line that contradicts nothing comes first."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -49,18 +61,29 @@ class Bounds:
     def __len__(self) -> int:
         return len(self.at)
 
-    def tightest(self, pick: Callable[[Floats], np.intp]) -> Bounds:
-        """The tightest of each window: `pick` is argmax of lower, argmin of upper limits."""
+    def in_order(self) -> Bounds:
+        """The same by time."""
+        order = np.argsort(self.at, kind="stable")
+        return Bounds(self.at[order], self.limit[order])
+
+    def tightest(self, pick: Callable[[Floats], np.intp], rate: float) -> Bounds:
+        """The tightest of each window, if they are in order.
+
+        Args:
+            pick: argmax of lower, argmin of upper limits.
+            rate: of the correction, about. With 50 ppm the last launch of a second seems 50 µs tighter than
+                the first one.
+        """
         if not len(self):
             return self
-        order = np.argsort(self.at, kind="stable")
-        cuts = np.flatnonzero(np.diff(self.at[order] // WINDOW_NS)) + 1
-        chosen = np.array([part[pick(self.limit[part])] for part in np.split(order, cuts)])
+        level = self.limit - rate * self.at
+        cuts = np.flatnonzero(np.diff(self.at // WINDOW_NS)) + 1
+        chosen = np.array([part[pick(level[part])] for part in np.split(np.arange(len(self)), cuts)])
         return Bounds(self.at[chosen], self.limit[chosen])
 
     def within(self, begin: float, end: float) -> Bounds:
-        """Those of a time."""
-        inside = (self.at >= begin) & (self.at < end)
+        """Those of a time, if they are in order."""
+        inside = slice(*np.searchsorted(self.at, (begin, end)))
         return Bounds(self.at[inside], self.limit[inside])
 
     def and_also(self, other: Bounds) -> Bounds:
@@ -107,13 +130,13 @@ def correct(launches: Bounds, waits: Bounds, earliest: Bounds, latest: Bounds) -
     Returns:
         None if launches tell too little, or contradict the waits.
     """
-    lower, upper = launches.tightest(np.argmax), waits.tightest(np.argmin)
-    if not len(lower):
+    if not len(launches):
         return None
+    bounds = [some.in_order() for some in (launches, waits, earliest, latest)]
     lines = [
         (begin, end, line)
-        for begin, end in _pieces(np.concatenate((lower.at, earliest.at)))
-        for line in [_line(*(some.within(begin, end) for some in (lower, upper, earliest, latest)))]
+        for begin, end in _pieces(np.concatenate([some.at for some in bounds]))
+        for line in [_line(*(some.within(begin, end) for some in bounds))]
         if line is not None
     ]
     if not lines:
@@ -132,17 +155,45 @@ def _pieces(at: Floats) -> Iterator[tuple[float, float]]:
     return zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
 
 
-def _line(lower: Bounds, upper: Bounds, earliest: Bounds, latest: Bounds) -> _Line | None:
+def _line(launches: Bounds, waits: Bounds, earliest: Bounds, latest: Bounds) -> _Line | None:
+    """The line by the tightest bounds of each second; which ones those are depends on its rate."""
+    rate = 0.0
+    for _ in range(MOST_PASSES):
+        lower, upper = launches.tightest(np.argmax, rate), waits.tightest(np.argmin, rate)
+        line = _line_between(lower, upper, earliest, latest)
+        if line is None or abs(line.slope - rate) * WINDOW_NS < NOISE_NS / 2:
+            break
+        rate = line.slope
+    return line
+
+
+def _line_between(lower: Bounds, upper: Bounds, earliest: Bounds, latest: Bounds) -> _Line | None:
+    """The line along the side that is tight.
+
+    The line that leaves most room can be another one: launches of a busy GPU lie milliseconds before their
+    runs, now more, now less, and readings that were disturbed allow as much.
+    """
     if len(lower) < MIN_WINDOWS:
         return None
-    with_readings = lower.and_also(earliest), upper.and_also(latest)
-    for below, above in (with_readings, (lower, upper)):
-        slope = _slope(below, above)
+    trust = _trust_in_launches(lower, upper)
+    for below, above in ((lower.and_also(earliest), upper.and_also(latest)), (lower, upper)):
+        slope = _slope(lower, upper, below, above, trust)
         floor, ceiling = _floor(below, slope), _ceiling(above, slope)
         if floor <= ceiling + NOISE_NS:
-            part = _part(lower, upper, slope)
-            return _Line(floor if part == 0.0 else floor + part * (ceiling - floor), slope)
+            return _Line(min(max(_between(lower, upper, slope, trust), floor), ceiling), slope)
     return None
+
+
+def _slope(lower: Bounds, upper: Bounds, below: Bounds, above: Bounds, trust: float) -> float:
+    """The rate of the line that is nearest to the trusted side, of those that `below` and `above` allow."""
+
+    def cost(slope: float) -> float:
+        near = trust * _height(lower, slope)
+        if trust < 1.0:
+            near += (1.0 - trust) * _depth(upper, slope)
+        return near + CONTRADICTION * max(0.0, _floor(below, slope) - _ceiling(above, slope))
+
+    return _least(cost)
 
 
 def _floor(below: Bounds, slope: float) -> float:
@@ -155,30 +206,43 @@ def _ceiling(above: Bounds, slope: float) -> float:
     return float(np.min(above.limit - slope * above.at, initial=np.inf))
 
 
-def _slope(below: Bounds, above: Bounds) -> float:
-    """The rate that leaves most room; without upper limits that of the line nearest above the lower ones."""
-    middle = float(np.mean(below.at))
+def _height(lower: Bounds, slope: float) -> float:
+    """How high the lowest line above them passes their middle: least for the line nearest to them."""
+    return _floor(lower, slope) + slope * float(np.mean(lower.at))
 
-    def room(slope: float) -> float:
-        floor = _floor(below, slope)
-        return _ceiling(above, slope) - floor if len(above) else -(floor + slope * middle)
 
+def _depth(upper: Bounds, slope: float) -> float:
+    """The same for the highest line below them, downwards."""
+    return -(_ceiling(upper, slope) + slope * float(np.mean(upper.at)))
+
+
+def _least(cost: Callable[[float], float]) -> float:
+    """The rate of least cost, which is convex."""
     low, high = -MAX_RATE, MAX_RATE
     for _ in range(SEARCH_ROUNDS):
         third = (high - low) / 3
-        if room(low + third) < room(high - third):
+        if cost(low + third) > cost(high - third):
             low += third
         else:
             high -= third
     return (low + high) / 2
 
 
-def _part(lower: Bounds, upper: Bounds, slope: float) -> float:
-    """How far up between the limits: near those that scatter less, which are the tight ones."""
+def _trust_in_launches(lower: Bounds, upper: Bounds) -> float:
+    """0 to 1, less than half where waits scatter less around a line: those that scatter little are tight."""
     if len(upper) < MIN_WINDOWS:
-        return 0.0
-    loose_below = float(np.median(_floor(lower, slope) - (lower.limit - slope * lower.at)))
-    loose_above = float(np.median(upper.limit - slope * upper.at - _ceiling(upper, slope)))
-    below, above = loose_below * LAUNCH_PART, loose_above * (1 - LAUNCH_PART)
-    both = below + above
-    return LAUNCH_PART if both < NOISE_NS else below / both
+        return 1.0
+    slope = _least(lambda slope: _height(lower, slope))
+    of_launches = float(np.median(_floor(lower, slope) - (lower.limit - slope * lower.at))) + NOISE_NS
+    slope = _least(lambda slope: _depth(upper, slope))
+    of_waits = float(np.median(upper.limit - slope * upper.at - _ceiling(upper, slope))) + NOISE_NS
+    return of_waits**2 / (of_waits**2 + of_launches**2)
+
+
+def _between(lower: Bounds, upper: Bounds, slope: float, trust: float) -> float:
+    """The intercept at which runs lie after launches, or before the ends of waits, by as much as they do."""
+    floor, ceiling = _floor(lower, slope), _ceiling(upper, slope)
+    room = ceiling - floor
+    if trust >= 0.5:
+        return floor + min(LAUNCH_NS, LAUNCH_PART * room)
+    return ceiling - min(WAIT_NS, (1.0 - LAUNCH_PART) * room)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cctrace.collectors.spool.clock_bounds import NOISE_NS, Bounds, correct
-from cctrace.collectors.spool.gpu_clock import ClockMap
+from cctrace.collectors.spool.gpu_clock import ClockMap, are_sane
 from cctrace.collectors.spool.spoolfile import Records, take
 from cctrace.collectors.spool.stamps import Pairs
 from cctrace.collectors.spool.waits import waited_for
@@ -37,6 +37,7 @@ def corrected(
     """
     if not len(runs):
         return None
+    readings = take(readings, are_sane(readings["start_ns"], readings["object"], readings["bytes"]))
     begin, end = _on_host(clock, runs.begin_ns), _on_host(clock, runs.end_ns)
     after = Bounds(clock.since_origin(runs.begin_ns), _float(launches["start_ns"].astype(np.int64) - begin))
     order = np.argsort(launches["start_ns"], kind="stable")

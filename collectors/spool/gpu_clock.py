@@ -116,7 +116,7 @@ def fit_clock(
         gpu_ns: GPU clock of each reading, ns.
         gap_ns: time between the two host readings, ns.
     """
-    sane = (gap_ns < np.uint64(2**40)) & (monotonic_ns < np.uint64(2**62)) & (gpu_ns < np.uint64(2**62))
+    sane = are_sane(monotonic_ns, gpu_ns, gap_ns)
     if not sane.any():
         return None
     order = np.argsort(gpu_ns[sane], kind="stable")
@@ -146,6 +146,15 @@ def fit_clock(
         residual_ns=_residual(at, offset, points, values, rate_known=rate is not None),
         rate_source=None if rate is None else "readings",
     )
+
+
+def are_sane(
+    monotonic_ns: npt.NDArray[np.uint64], gpu_ns: npt.NDArray[np.uint64], gap_ns: npt.NDArray[np.uint64]
+) -> npt.NDArray[np.bool_]:
+    """Which readings can be some: those of a damaged file can be any number."""
+    limit = np.uint64(2**62)
+    sane: npt.NDArray[np.bool_] = (gap_ns < np.uint64(2**40)) & (monotonic_ns < limit) & (gpu_ns < limit)
+    return sane
 
 
 def _residual(

@@ -63,7 +63,8 @@ def find_replays(index: Index, pid: int) -> Replays:
         samples, single_samples = pair_stamps(take(mine, is_eager))
         lost = losses_before(mine["bytes"], replays.index)
         read = take(readings, readings["device"] == device)
-        found = _with_launches(replays, lost, launched, read, index, one_device=len(stamped) == 1)
+        alone = _is_alone(device, index.waits)
+        found = _with_launches(replays, lost, launched, read, index, one_device=alone)
         if found is None:
             _count(result, "stamps without a clock reading", len(mine))
             continue
@@ -168,6 +169,11 @@ def _clock(
         starts.append(launched.launches.start_ns[places[:count]])
     rate = rate_from_launches(np.concatenate(begins), np.concatenate(starts)) if begins else None
     return replace(clock, rate=rate, rate_source="launches" if rate is not None else None)
+
+
+def _is_alone(device: int, waits: Records) -> bool:
+    """Whether no other device was current at any wait: a wait for a context is one for its device."""
+    return not bool(np.any((waits["device"] != device) & (waits["device"] != NO_DEVICE)))
 
 
 def _described(clock: ClockMap, pid: int, device: int) -> GpuClock:
