@@ -23,7 +23,7 @@ WAIT_OPERATIONS: Final = (
 """Calls that tell what the host waits for."""
 
 PER_THREAD_STREAM: Final = 2
-"""A thread's own stream without the thread: which one is meant is not known. The collector adds the thread."""
+"""A thread's own stream without the thread, which the collector adds: which one is meant is not known."""
 
 Places = npt.NDArray[np.intp]
 Numbers = npt.NDArray[np.uint64]
