@@ -24,20 +24,28 @@ ABORTED: Final = "net::ERR_ABORTED"
 
 COUNT_FETCHES: Final = """(() => {
   const ask = window.fetch;
-  const counted = { open: 0, last: performance.now() };
+  const counted = { open: 0, last: performance.now(), moved: -Infinity };
   window.fetches = counted;
   const note = change => { counted.open += change; counted.last = performance.now(); };
   window.fetch = (...given) => {
+    counted.moved = -Infinity;
     note(1);
     return ask.apply(window, given).finally(() => note(-1));
   };
+  const move = () => { counted.moved = performance.now(); };
+  const push = history.pushState;
+  history.pushState = (...given) => { move(); return push.apply(history, given); };
+  window.addEventListener("popstate", move);
 })()"""
+ASKS_WITHIN_MS: Final = 3000
+"""Another address is followed by a question about its page, on a busy machine after a while."""
 QUIET_MS: Final = 100
 """A page that has asked nothing for so long has got all it wants: an answer is drawn, and what follows from
 it is asked, within a few frames."""
 HAS_CONTENT: Final = "() => document.querySelector('#page')?.innerText.trim().length > 0"
-IS_COMPLETE: Final = """quiet => {
-  if (window.fetches.open > 0 || performance.now() - window.fetches.last < quiet) {
+IS_COMPLETE: Final = """([quiet, asks]) => {
+  const { open, last, moved } = window.fetches;
+  if (open > 0 || performance.now() - last < quiet || performance.now() - moved < asks) {
     return false;
   }
   const page = document.querySelector("#page");
@@ -171,7 +179,7 @@ def wrong_pages(page: Page, look: Callable[[str], T]) -> dict[str, T]:
 
 def complete(page: Page) -> None:
     """Waits until nothing of the page is waited for."""
-    page.wait_for_function(IS_COMPLETE, arg=QUIET_MS)
+    page.wait_for_function(IS_COMPLETE, arg=[QUIET_MS, ASKS_WITHIN_MS])
 
 
 def too_wide(page: Page) -> list[str]:
