@@ -77,9 +77,8 @@ def common_places(first: Timeline, second: Timeline) -> tuple[WaitPlace, ...]:
 
 def _allows(timeline: Timeline, place: WaitPlace) -> bool:
     """Whether the jobs are done before the thread goes on, in nearly all steps that have both."""
-    ops, partner = _pairs_at(timeline, place)
-    done = timeline.end[partner] <= timeline.start[ops]
-    return not len(ops) or bool(np.mean(done) >= MIN_STEP_SHARE)
+    _, _, done = _pairs_at(timeline, place)
+    return not len(done) or bool(np.mean(done) >= MIN_STEP_SHARE)
 
 
 def with_joins(timeline: Timeline, places: tuple[WaitPlace, ...]) -> Timeline:
@@ -88,9 +87,8 @@ def with_joins(timeline: Timeline, places: tuple[WaitPlace, ...]) -> Timeline:
         return timeline
     waiting, partner = _hand_overs(timeline)
     for place in places:
-        ops, ends = _pairs_at(timeline, place)
+        ops, ends, done = _pairs_at(timeline, place)
         # A job that ends after the call it should precede is another one.
-        done = timeline.end[ends] <= timeline.start[ops]
         waiting, partner = np.concatenate((waiting, ops[done])), np.concatenate((partner, ends[done]))
     waiting, first = np.unique(waiting, return_index=True)
     partner = partner[first]
@@ -191,8 +189,11 @@ def _spread(values: FloatArray) -> float:
     return float(high - low)
 
 
-def _pairs_at(timeline: Timeline, place: WaitPlace) -> tuple[IntArray, IntArray]:
-    """(operations at a place, last operations of the jobs they wait for) in all steps that have both."""
+def _pairs_at(timeline: Timeline, place: WaitPlace) -> tuple[IntArray, IntArray, BoolArray]:
+    """(operations at a place, last operations of the jobs they wait for, whether these are done by then).
+
+    Of all steps that have both.
+    """
     main = np.flatnonzero(timeline.thread == SUBMITTING)
     chosen = (timeline.category[main] == place.category) & (_occurrence(timeline, main) == place.occurrence)
     ops = main[chosen]
@@ -200,7 +201,8 @@ def _pairs_at(timeline: Timeline, place: WaitPlace) -> tuple[IntArray, IntArray]
     step = timeline.step[ops] - place.lag
     known = (step >= 0) & (step < len(last))
     partner = np.where(known, last[np.where(known, step, 0)], NONE)
-    return ops[partner >= 0], partner[partner >= 0]
+    ops, partner = ops[partner >= 0], partner[partner >= 0]
+    return ops, partner, timeline.end[partner] <= timeline.start[ops]
 
 
 def _split(timeline: Timeline, waiting: IntArray, partner: IntArray) -> tuple[FloatArray, FloatArray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,8 +36,8 @@ class Round(NamedTuple):
     step_ns: float
 
 
-def rounds_of(path: Path, count: int) -> list[Round]:
-    """The last rounds of a recording, at most `count`; the warm-up is none.
+def rounds_of(path: Path, most: int = sys.maxsize) -> list[Round]:
+    """The last rounds of a recording, at most so many; the warm-up is none.
 
     Raises:
         ValueError: it has no round.
@@ -48,7 +49,7 @@ def rounds_of(path: Path, count: int) -> list[Round]:
     names = np.array(table["step_class"].cast(pa.string()).to_pylist(), dtype=object)
     stretches = np.split(np.arange(len(begin)), np.flatnonzero(np.diff(begin) > PAUSE_NS) + 1)
     warm_up = next((at for at, steps in enumerate(stretches) if len(steps) >= WARM_UP_STEPS), len(stretches))
-    measured = stretches[warm_up + 1 :][-count:]
+    measured = stretches[warm_up + 1 :][-most:]
     if not measured:
         raise ValueError(f"{path}: no round after the warm-up")
     return [_round(begin[steps], end[steps], names[steps]) for steps in measured]

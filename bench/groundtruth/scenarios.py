@@ -186,6 +186,7 @@ def _parallel(execution: str) -> Scenario:
         rounds=4,
         seconds=60,
         gpus=2,
+        host_bound=execution != "graph",
         keep=(ZERO, "nvlink"),
         smoke=execution == "graph",
     )

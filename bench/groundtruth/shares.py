@@ -35,11 +35,10 @@ from cctrace.trace import open_trace
 from groundtruth import measuring
 from groundtruth.rounds import rounds_of, write_part
 from groundtruth.scenarios import BARE, PLAIN, ZERO
-from groundtruth.truth import Range, Truth, is_host_bound, truth_of
+from groundtruth.truth import Range, Truth, faster_half, is_host_bound, truth_of
 
 CAUSES: Final = ("launch", "pcie", "overlap")
 """Those of one GPU."""
-MANY_ROUNDS: Final = 1000
 
 
 @dataclass(frozen=True)
@@ -113,28 +112,24 @@ def found_in(result: Mapping[str, Any], arm: str, on: Path, off: Path) -> Found 
     if truth is None:
         return None
     with tempfile.TemporaryDirectory() as folder:
-        first, second = (measured_part(path, result, Path(folder)) for path in (off, on))
-        return _compared(result["scenario"]["name"], arm, truth, second, first)
+        off, on = (measured_part(path, result, Path(folder)) for path in (off, on))
+        tables = longest_stretch(off), longest_stretch(on)
+        return Found(
+            scenario=result["scenario"]["name"],
+            arm=arm,
+            truth=truth,
+            replay=decode_of(on, off),
+            sums=sums_of_durations(*tables),
+            path=critical_path(*tables),
+        )
 
 
 def measured_part(path: Path, result: Mapping[str, Any], folder: Path) -> Path:
     """What counts of a recording: the measured rounds, or their faster half if the host sets the pace."""
     rounds = rounds_of(path, result["scenario"]["rounds"])
     if is_host_bound(result):
-        rounds = sorted(rounds, key=lambda one: one.step_ns)[: max(1, len(rounds) // 2)]
+        rounds = faster_half(rounds, lambda one: one.step_ns)
     return write_part(path, folder / path.name, rounds)
-
-
-def _compared(scenario: str, arm: str, truth: Truth, on: Path, off: Path) -> Found:
-    tables = longest_stretch(off), longest_stretch(on)
-    return Found(
-        scenario=scenario,
-        arm=arm,
-        truth=truth,
-        replay=decode_of(on, off),
-        sums=sums_of_durations(*tables),
-        path=critical_path(*tables),
-    )
 
 
 def longest_stretch(path: Path) -> pa.Table:
@@ -162,7 +157,7 @@ def halves(path: Path, folder: Path) -> tuple[Path, Path]:
     Raises:
         ValueError: it has fewer than two rounds.
     """
-    rounds = rounds_of(path, MANY_ROUNDS)
+    rounds = rounds_of(path)
     if len(rounds) < 2:
         raise ValueError(f"{path}: fewer than two rounds")
     middle = len(rounds) // 2

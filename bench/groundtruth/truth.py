@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from groundtruth.expectations import toll_of_step, unit_of
 from groundtruth.scenarios import ZERO
 
 Result = Mapping[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -92,9 +93,9 @@ def is_host_bound(result: Result) -> bool:
     return bool(result["scenario"].get("host_bound", False))
 
 
-def faster_half(values: Sequence[float]) -> float:
-    """Mean of the lower half, at least one."""
-    return fmean(sorted(values)[: max(1, len(values) // 2)])
+def faster_half(rounds: Sequence[T], time: Callable[[T], float]) -> list[T]:
+    """The rounds that took the least time: half of them, at least one."""
+    return sorted(rounds, key=time)[: max(1, len(rounds) // 2)]
 
 
 def _arm(causes: Sequence[str], mix: int) -> str:
@@ -105,7 +106,7 @@ def _arm(causes: Sequence[str], mix: int) -> str:
 def _steps_us(result: Result, arms: Sequence[str]) -> FloatArray:
     """Arms × measurements: steps, µs."""
     processes = range(min(len(result["arms"][arm]) for arm in arms))
-    ways = (faster_half,) if is_host_bound(result) else (fmean, min)
+    ways = (lambda values: fmean(faster_half(values, float)),) if is_host_bound(result) else (fmean, min)
     return np.array(
         [[_step_us(result, arm, number, of) for number in processes for of in ways] for arm in arms]
     )

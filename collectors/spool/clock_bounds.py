@@ -51,6 +51,12 @@ CONTRADICTION: Final = 1_000.0
 Floats = npt.NDArray[np.float64]
 
 
+def extended(at: Floats, points: Floats, values: Floats, rate: float) -> Floats:
+    """What is linear between its points, and beside them goes on with a rate."""
+    beside = np.minimum(at - points[0], 0) + np.maximum(at - points[-1], 0)
+    return np.asarray(np.interp(at, points, values) + rate * beside, np.float64)
+
+
 @dataclass(frozen=True)
 class Bounds:
     """Limits of a correction, ns, each at a time, ns."""
@@ -100,8 +106,7 @@ class Correction:
 
     def __call__(self, at: Floats) -> Floats:
         """The correction at some times."""
-        beside = np.minimum(at - self.at[0], 0) + np.maximum(at - self.at[-1], 0)
-        return np.asarray(np.interp(at, self.at, self.value) + self.rate * beside, np.float64)
+        return extended(at, self.at, self.value, self.rate)
 
     @property
     def rate(self) -> float:

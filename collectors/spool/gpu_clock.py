@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from cctrace.collectors.spool.clock_bounds import Correction
+from cctrace.collectors.spool.clock_bounds import Correction, extended
 
 MAX_GAP_RATIO: Final = 1.5
 """A reading is used if the time between its two host readings is at most this many times the tightest one
@@ -60,11 +60,10 @@ class ClockMap:
     def corrected(self, by: Correction) -> ClockMap:
         """The mapping with a correction; its times are those of the GPU since `origin`."""
         points = np.unique(np.concatenate((self.gpu_ns, by.at)))
-        offset = np.interp(points, self.gpu_ns, self.offset_ns) + self._beside(points)
         return replace(
             self,
             gpu_ns=points,
-            offset_ns=offset - by(points),
+            offset_ns=self._offset(points) - by(points),
             rate=(self.rate or 0.0) - by.rate,
             rate_source="launches",
             residual_ns=None,
@@ -85,15 +84,12 @@ class ClockMap:
 
     def to_monotonic(self, gpu_ns: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
         """CLOCK_MONOTONIC, ns, of %globaltimer values."""
-        relative = self.since_origin(gpu_ns.astype(np.int64))
-        offset = np.interp(relative, self.gpu_ns, self.offset_ns) + self._beside(relative)
+        offset = self._offset(self.since_origin(gpu_ns.astype(np.int64)))
         # Offsets are large (the GPU counts from 1970): only their small changes may pass through a float.
         return gpu_ns.astype(np.int64) - self.origin_offset - np.rint(offset).astype(np.int64)
 
-    def _beside(self, relative: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """What the offset changes by beyond the first and last support point."""
-        beyond = np.minimum(relative - self.gpu_ns[0], 0) + np.maximum(relative - self.gpu_ns[-1], 0)
-        return np.asarray((self.rate or 0.0) * beyond, np.float64)
+    def _offset(self, relative: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        return extended(relative, self.gpu_ns, self.offset_ns, self.rate or 0.0)
 
     def error_ns(self, gpu_ns: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
         """By how much `to_monotonic` may be off, ns: more with the distance from a support point."""

@@ -63,7 +63,8 @@ class Index:
 
     `calls`, `marks`, `collectives`, `host_calls` and `overheads` go by thread id; `gpu` by (device, CUPTI
     stream). `kept` holds the records of the small families themselves, in file order; `graph_calls` those of
-    graph launches and builds, with their positions, `waits` those of waits and of the events they wait for.
+    graph launches and builds, with their positions, `waits` those of waits and
+    of the events they wait for if there are stamps.
     """
 
     calls: dict[int, list[Run]] = field(default_factory=dict)
@@ -116,7 +117,8 @@ def build_index(spool: SpoolFile, progress: Callable[[int], None]) -> Index:
         progress(len(chunk.kinds))
     index.kept = {kind: joined(parts) for kind, parts in kept.items()}
     index.graph_calls = joined(graph_calls)
-    index.waits = joined(waits)
+    if len(index.kept[Kind.STAMP]):
+        index.waits = joined(waits)
     index.graph_positions = np.concatenate(graph_positions)
     return index
 

@@ -55,16 +55,23 @@ def find_replays(index: Index, pid: int) -> Replays:
     replayed = 0
     graphs, launches, eager = [], [], []
     devices = np.ascontiguousarray(stamps["device"])
-    stamped = np.flatnonzero(np.bincount(devices)).tolist()
-    for device in stamped:
+    waits = take(index.waits, np.argsort(index.waits["start_ns"], kind="stable"))
+    for device in np.flatnonzero(np.bincount(devices)).tolist():
         mine = take(stamps, devices == device)
         is_eager = (mine["flags"] & Flag.EAGER_STAMP) != 0
         replays, single = pair_stamps(take(mine, ~is_eager))
         samples, single_samples = pair_stamps(take(mine, is_eager))
         lost = losses_before(mine["bytes"], replays.index)
         read = take(readings, readings["device"] == device)
-        alone = _is_alone(device, index.waits)
-        found = _with_launches(replays, lost, launched, read, index, one_device=alone)
+        found = _with_launches(
+            replays,
+            lost,
+            launched,
+            read,
+            calls=index.graph_calls,
+            waits=waits,
+            one_device=_is_alone(device, waits),
+        )
         if found is None:
             _count(result, "stamps without a clock reading", len(mine))
             continue
@@ -131,8 +138,9 @@ def _with_launches(
     lost: npt.NDArray[np.intp],
     launched: _TaggedLaunches,
     readings: Records,
-    index: Index,
     *,
+    calls: Records,
+    waits: Records,
     one_device: bool,
 ) -> _Joined | None:
     """Runs of one device with their launches; None without a reading of its clock."""
@@ -140,8 +148,6 @@ def _with_launches(
     if clock is None:
         return None
     of, launch = _of_launches(_on_host(replays, clock), lost, launched)
-    waits = take(index.waits, np.argsort(index.waits["start_ns"], kind="stable"))
-    calls = index.graph_calls
     better = corrected(clock, replays.select(of), take(calls, launch), readings, waits, one_device=one_device)
     if better is not None:
         clock = better
