@@ -47,7 +47,7 @@ class Truth:
         off_us: step of the arm `zero`.
         delta_us: growth of the step.
         shares: cause → its Shapley value. That of launch reaches down to what was charged: where a step grew
-            by more, the host code after each toll ran slower, and that is no toll.
+            by more, host code between the calls ran slower, and that is no toll.
         charged_us: launch toll of a step; None if the arm has none, 0 if no step is known.
     """
 
